@@ -158,9 +158,13 @@ def test_one_ugly_record_changes_nothing_that_a_run_shows(tmp_path, monkeypatch,
         if odd is not None:
             private.loc[7] = odd
         files = as_files(tmp_path, UGLY, private=private)
-        code = main(["train", "label-moments", *files, "--rounds", "1", "--delta", "1e-3", "--out", "run", "--overwrite"])
+        code = main(
+            ["train", "label-moments", *files, "--rounds", "1", "--delta", "1e-3", "--out", "run", "--overwrite"]
+        )
         captured = capsys.readouterr()
-        shown.append((code, captured.err, [line for line in captured.out.splitlines() if "read as" in line or "Columns" in line]))
+        shown.append(
+            (code, captured.err, [line for line in captured.out.splitlines() if "read as" in line or "Columns" in line])
+        )
     assert shown[0] == shown[1] == shown[2]
 
 
@@ -178,6 +182,11 @@ def test_two_readings_end_a_run_before_it_is_charged(tmp_path, monkeypatch, caps
         shown = capsys.readouterr().out
         assert kind in shown
         assert ("size" in shown) == (kind != "")
-    for option in (["--column", "size"], ["--column", "size=numbers"], ["--column", "sise=number"], ["--blank", "sise=9"]):
+    for option in (
+        ["--column", "size"],
+        ["--column", "size=numbers"],
+        ["--column", "sise=number"],
+        ["--blank", "sise=9"],
+    ):
         assert main(["check", *files, *option]) == 2
     assert main(["check", *files, "--below-limit", "third", "--column", "size=id"]) == 2

@@ -79,8 +79,7 @@ def require_no_wrong_reading(seed, path):
     public = as_csv(path, {"x": entries, "other": np.arange(N_ROWS) % 7})
     try:
         preparation = TablePreparation().fit(public)
-    except DataError as error:
-        assert "columns={'x': '" in str(error)
+    except DataError:
         return "refused"
     if preparation.kinds_[0] not in ("number", "written number"):
         return "texts"
@@ -276,7 +275,7 @@ def test_what_may_be_two_things_is_refused_with_both_to_paste(entries, first, se
 
 def test_a_percentage_in_half_of_the_rows_is_refused_if_the_rest_are_shares():
     public = pd.DataFrame({"x": [f"{x}.5%" if x % 2 else f"0.{x}5" for x in _V]})
-    with pytest.raises(DataError, match="columns={'x': 'percent'}"):
+    with pytest.raises(DataError, match="percentages and also numbers"):
         TablePreparation().fit(public)
     read = TablePreparation(columns={"x": "percent"}).fit(public).transform(public)["x"]
     assert not read.isna().any()
@@ -419,7 +418,12 @@ def test_estimators_take_declarations_of_columns(tmp_path):
         }
     )
     y, public, new = np.where(values > 45, "yes", "no"), table[:250], table[250:260]
-    settings = {"classes": ["no", "yes"], "insecure_release_seed": 0, "delta": 1e-5, "columns": {"pay": "money:1,234.5"}}
+    settings = {
+        "classes": ["no", "yes"],
+        "insecure_release_seed": 0,
+        "delta": 1e-5,
+        "columns": {"pay": "money:1,234.5"},
+    }
     model = LabelMomentsClassifier(**settings).fit(table[250:], y[250:], X_public=public)
     assert model.score(table, y) > 0.9
     assert model.feature_names_in_.tolist() == list(table.columns)

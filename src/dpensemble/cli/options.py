@@ -294,7 +294,9 @@ class _Shown:
 _READ = _Shown()
 _GIVEN_BY_DATA_OR_ANOTHER_OPTION = _Shown(replaced=True)
 _OPTIONS_OF_PARAMETERS = {
-    **dict.fromkeys(("classes", "on_bad_record", "columns", "declared_columns", "law"), _GIVEN_BY_DATA_OR_ANOTHER_OPTION),
+    **dict.fromkeys(
+        ("classes", "on_bad_record", "columns", "declared_columns", "law"), _GIVEN_BY_DATA_OR_ANOTHER_OPTION
+    ),
     "epsilon": _Shown(flag="--epsilon", panel=Panel.PRIVACY),
     "delta": _Shown(flag="--delta", panel=Panel.PRIVACY),
     "accounting": _Shown(flag="--accounting", panel=Panel.PRIVACY),

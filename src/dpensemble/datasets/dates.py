@@ -49,7 +49,7 @@ _MONTHS = {
     )
     for name in names.split()
 }
-_ENGLISH = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH = r"(?P<B>[^\W\d_]{3,10})\.?"
 _NAMED = {
     "dB": re.compile(rf"(?P<d>\d{{1,2}})\.?[\s/-]*{_MONTH}[\s,/-]*(?P<year>\d{{4}}|\d{{2}})(?:[T:\s].*)?"),

@@ -11,7 +11,8 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -25,12 +26,28 @@ from dpensemble.datasets.columns import as_text, distinct_texts, numbers_of
 from dpensemble.datasets.dates import is_date_format
 from dpensemble.errors import DataError, InvalidParameterError
 
-#: Kinds of columns that a user declares. A date has its format after a colon, and a number may have an example.
-NUMBER, PERCENT, MONEY, DATE, CATEGORY, TEXT, ID, DROP = "number percent money date category text id drop".split()
-_NUMBERS = (NUMBER, PERCENT, MONEY)
-_KINDS = (*_NUMBERS, "date:FORMAT", CATEGORY, TEXT, ID, DROP)
-#: Key of blanks that are declared for all columns.
-EVERY_COLUMN = ""
+
+class Kind(StrEnum):
+    """Kinds of columns that a user declares. A date has its format after a colon, and a number may have an example."""
+
+    NUMBER = "number"
+    PERCENT = "percent"
+    MONEY = "money"
+    DATE = "date"
+    CATEGORY = "category"
+    TEXT = "text"
+    ID = "id"
+    DROP = "drop"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether entries are numbers."""
+        return self in (Kind.NUMBER, Kind.PERCENT, Kind.MONEY)
+
+
+_KINDS = ", ".join("date:FORMAT" if kind == "date" else kind for kind in Kind)
+# Key of blanks that are declared for all columns.
+_EVERY_COLUMN = ""
 #: The present rules of reading. Runs of earlier versions began with the rules 1.
 RULES = 2
 
@@ -54,10 +71,13 @@ _SAME = str.maketrans(
 )
 # Codes of currencies that stand beside amounts.
 _CODES_OF_CURRENCIES = (
-    "USD EUR GBP CHF JPY CNY INR RUB KRW BRL CAD AUD NZD SEK NOK DKK PLN CZK HUF RON BGN TRY ZAR MXN ARS CLP COP ILS "
-    "SGD HKD TWD THB IDR MYR PHP VND UAH AED SAR EGP NGN KES"
-).split()
-_CURRENCY = rf"(?:US\$|C\$|CA\$|A\$|AU\$|NZ\$|R\$|[$€£¥₹₽₩₺₫฿₴₪₦¢]|Fr\.|SFr\.|kr\.?|Rs\.?|zł|Kč|{'|'.join(_CODES_OF_CURRENCIES)})"
+    "USD|EUR|GBP|CHF|JPY|CNY|INR|RUB|KRW|BRL|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RON|BGN|TRY|ZAR|MXN|ARS|CLP|COP|ILS|"
+    "SGD|HKD|TWD|THB|IDR|MYR|PHP|VND|UAH|AED|SAR|EGP|NGN|KES"
+)
+_CURRENCY = (
+    r"(?:US\$|C\$|CA\$|A\$|AU\$|NZ\$|R\$|[$€£¥₹₽₩₺₫฿₴₪₦¢]|Fr\.|SFr\.|kr\.?|Rs\.?|zł|Kč|"
+    rf"{_CODES_OF_CURRENCIES})"
+)
 _CORE = r"[0-9]+(?:(?:[.,']|\x20(?=[0-9]{3}(?:[^0-9^.]|[.,][0-9]|$)))[0-9]+)*[.,]?|[.,][0-9]+"
 _ENTRY = re.compile(
     rf"""
@@ -174,7 +194,7 @@ class NumberFormat:
     already, because the reader of the file put them there.
     """
 
-    kind: str = NUMBER
+    kind: str = Kind.NUMBER.value
     decimal: str = ""
     marks: str = ""
     unit: str = ""
@@ -193,10 +213,7 @@ class NumberFormat:
     def _number(self, written: _Written) -> float:
         if not self._fits(written):
             return np.nan
-        if self.decimal:
-            size = written.size(self.decimal, self.marks)
-        else:
-            size = self._only_size(written)
+        size = written.size(self.decimal, self.marks) if self.decimal else self._only_size(written)
         if size is None or not np.isfinite(size):
             return np.nan
         return (-size if written.negative else size) * (self.below if written.limit == "<" else 1.0)
@@ -239,7 +256,7 @@ class NumberFormat:
 
     def words(self) -> str:
         """Return the format in words, such as "money in $, as 1,234.5"."""
-        parts = [self.kind + (f" in {self.unit}" if self.unit and self.kind != PERCENT else "")]
+        parts = [self.kind + (f" in {self.unit}" if self.unit and self.kind != Kind.PERCENT else "")]
         if self.decimal or self.marks:
             parts.append(f"as 1{self.marks[:1]}234" + (f"{self.decimal}5" if self.decimal else ""))
         if self.unit and self.bare:
@@ -286,8 +303,8 @@ class EntryRules:
     columns : mapping of str to str
         The kind of a column: ``number``, ``percent``, ``money``, ``date:FORMAT``, ``category``, ``text``, ``id`` or
         ``drop``. A number may have an example that shows its marks: ``number:1.234,5``.
-    blank : mapping of str to sequence
-        Entries that stand for a blank, by column. The empty name is for all columns.
+    blank : sequence, or mapping of str to sequence
+        Entries that stand for a blank, in all columns or by column. The empty name is for all columns, too.
     below_limit : {"limit", "half"}
         What <5 is: the limit itself, or half of it.
     decimal : {".", ","}, optional
@@ -297,12 +314,15 @@ class EntryRules:
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    blank: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    blank: Mapping[str, Sequence[object]] | Sequence[object] = field(default_factory=dict)
     below_limit: str = "limit"
     decimal: str | None = None
     rules: int = RULES
+    _blanks: Mapping[str, Sequence[object]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        by_column = self.blank if isinstance(self.blank, Mapping) else {_EVERY_COLUMN: self.blank}
+        object.__setattr__(self, "_blanks", by_column)
         for name, declared in self.columns.items():
             _require_declaration(name, declared)
         if self.below_limit not in ("limit", "half"):
@@ -315,7 +335,7 @@ class EntryRules:
         names = [name for name in self.columns if name not in self.dropped]
         return {
             "columns": {name: self.columns[name] for name in names} or None,
-            "blank": {name: list(blanks) for name, blanks in self.blank.items()} or None,
+            "blank": {name: list(blanks) for name, blanks in self._blanks.items()} or None,
             "below_limit": self.below_limit,
             "decimal": self.decimal,
             "rules": self.rules,
@@ -324,12 +344,12 @@ class EntryRules:
     @property
     def dropped(self) -> list[str]:
         """Columns that are left out of every table."""
-        return [name for name, declared in self.columns.items() if declared == DROP]
+        return [name for name, declared in self.columns.items() if declared == Kind.DROP]
 
-    def kind(self, name: str) -> str | None:
+    def kind(self, name: str) -> Kind | None:
         """Return the declared kind of a column, without its format, or None."""
         declared = self.columns.get(name)
-        return None if declared is None else declared.partition(":")[0]
+        return None if declared is None else Kind(declared.partition(":")[0])
 
     def form(self, name: str) -> str:
         """Return what follows the declared kind of a column: the format of its dates, or an example of its numbers."""
@@ -337,14 +357,14 @@ class EntryRules:
 
     def blanks_of(self, name: str) -> list[str]:
         """Return the texts that are declared blanks of a column."""
-        texts = as_text(pd.Series([*self.blank.get(EVERY_COLUMN, ()), *self.blank.get(name, ())], dtype=object))
+        texts = as_text(pd.Series([*self._blanks.get(_EVERY_COLUMN, ()), *self._blanks.get(name, ())], dtype=object))
         return [str(text).strip() for text in texts.dropna()]
 
     def require_columns(self, names: Sequence[str]) -> None:
         """Raise for a declaration of a column that does not exist."""
         known = set(map(str, names))
-        for parameter, given in (("columns", self.columns), ("blank", self.blank)):
-            unknown = [name for name in given if name not in known and name != EVERY_COLUMN]
+        for parameter, given in (("columns", self.columns), ("blank", self._blanks)):
+            unknown = [name for name in given if name not in known and name != _EVERY_COLUMN]
             if unknown:
                 raise InvalidParameterError(
                     f"{parameter} names {shown(unknown[0])}, which is not a column of the public table: name one of "
@@ -363,7 +383,7 @@ class EntryRules:
         if self.rules < RULES:
             return None
         kind, counted = self.kind(name), _Counted.of(entries)
-        if kind not in (None, *_NUMBERS):
+        if kind is not None and not kind.is_number:
             return None
         blanks = set(self.blanks_of(name))
         is_blank = np.array([text.strip() in blanks or is_blank_text(text) for text in counted.texts], dtype=bool)
@@ -389,7 +409,7 @@ def entry_rules(
     blanks: Sequence[str] | None,
     below_limit: str | None,
 ) -> EntryRules:
-    """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each given any number of times.
+    """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each any number of times.
 
     A blank without the name of a column is for all columns.
     """
@@ -398,14 +418,14 @@ def entry_rules(
         name, equals, kind = text.partition("=")
         if not equals or not name or name in kinds:
             raise InvalidParameterError(
-                f"column={text!r:.80} must be NAME=KIND, once for each column: use {', '.join(_KINDS)}.",
+                f"column={text!r:.80} must be NAME=KIND, once for each column: use {_KINDS}.",
                 parameter="column",
             )
         kinds[name] = kind
     blank: dict[str, list[object]] = {}
     for text in blanks or ():
         name, equals, entry = text.partition("=")
-        blank.setdefault(name if equals else EVERY_COLUMN, []).append(entry if equals else text)
+        blank.setdefault(name if equals else _EVERY_COLUMN, []).append(entry if equals else text)
     with as_options():
         return EntryRules(columns=kinds, blank=blank, below_limit=below_limit or "limit")
 
@@ -431,14 +451,14 @@ def _as_option(match: re.Match[str]) -> str:
 
 def _require_declaration(name: str, declared: object) -> None:
     kind, _, form = declared.partition(":") if isinstance(declared, str) else ("", "", "")
-    if kind in _NUMBERS and (not form or _marks_of(form) is not None):
+    if kind in ("number", "percent", "money") and (not form or _marks_of(form) is not None):
         return
-    if kind in (CATEGORY, TEXT, ID, DROP) and not form:
+    if kind in (Kind.CATEGORY, Kind.TEXT, Kind.ID, Kind.DROP) and not form:
         return
-    if kind == DATE and is_date_format(form):
+    if kind == Kind.DATE and is_date_format(form):
         return
     raise InvalidParameterError(
-        f"columns={{{name!r}: {shown(declared)}}} is not a kind of column: use {', '.join(_KINDS)}, with a format such "
+        f"columns={{{name!r}: {shown(declared)}}} is not a kind of column: use {_KINDS}, with a format such "
         "as date:%d.%m.%Y or number:1.234,5 after a colon.",
         parameter="columns",
     )
@@ -473,7 +493,7 @@ class _PublicNumbers:
                 units[part.unit] = units.get(part.unit, 0) + count
         unit = max(units, key=lambda one: units[one], default="")
         own = [
-            part if part is not None and part.unit in ("", unit) or (part and _is_plural(part.unit, unit)) else None
+            part if (part is not None and part.unit in ("", unit)) or (part and _is_plural(part.unit, unit)) else None
             for part in parts
         ]
         plain = np.isfinite(_plain_numbers(counted.texts)) if counted.texts else np.zeros(0, dtype=bool)
@@ -534,12 +554,12 @@ class _PublicNumbers:
         if stated is None:
             marks = "".join(mark for mark in ",.' " if mark != decimal and self._groups(mark, decimal))
         currency = any(part.currency for part in seen if part.unit)
-        usual = MONEY if currency else PERCENT if self.unit == "%" else NUMBER
+        usual = Kind.MONEY if currency else Kind.PERCENT if self.unit == "%" else Kind.NUMBER
         bare = not self.unit or any(not part.unit for part in seen)
         if bare and self.unit == "%" and kind is None:
             self._require_one_scale(name)
         return NumberFormat(
-            kind=kind or usual,
+            kind=str(kind or usual),
             decimal=decimal,
             marks=marks,
             unit=self.unit,
@@ -562,7 +582,7 @@ class _PublicNumbers:
     def _decimal(self, name: str) -> str:
         """Return the decimal mark that public entries show, or an empty text. Raise if two are possible."""
         point, comma, either = self._evidence()
-        if either and max(point, comma) <= _EVIDENCE * either or (either and point and comma):
+        if (either and max(point, comma) <= _EVIDENCE * either) or (either and point and comma):
             raise self._two_formats(name)
         if point and comma:
             less, more = sorted((point, comma))
@@ -575,7 +595,7 @@ class _PublicNumbers:
         place = int(np.flatnonzero(differ if differ.any() else self.fits)[0])
         text = shown(self.texts[place].strip())
         point, comma = (f"{size:.12g}" for size in self.sizes[place])
-        kind = PERCENT if self.unit == "%" else NUMBER
+        kind = Kind.PERCENT if self.unit == "%" else Kind.NUMBER
         first, second = (f"columns={{{name!r}: '{kind}:{example}'}}" for example in ("1,234.5", "1.234,5"))
         if not differ.any():
             return DataError(

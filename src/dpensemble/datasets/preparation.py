@@ -35,19 +35,7 @@ from dpensemble.datasets.columns import (
     text_of,
 )
 from dpensemble.datasets.dates import PIVOT, date_formats, date_parts, require_one_date_format, unreadable_dates
-from dpensemble.datasets.formats import (
-    CATEGORY,
-    DATE,
-    DROP,
-    EVERY_COLUMN,
-    ID,
-    RULES,
-    TEXT,
-    EntryRules,
-    NumberFormat,
-    is_blank_text,
-    without_blank_texts,
-)
+from dpensemble.datasets.formats import RULES, EntryRules, Kind, NumberFormat, is_blank_text, without_blank_texts
 from dpensemble.datasets.tables import LibraryTransformer, as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -145,10 +133,10 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     (both numbers) and weekday (a text). Parts that are the same in all public rows are left out. Each entry is read
     separately, so that no private row affects how another is read. An entry that is not such a date becomes blank.
 
-    A column of texts holds written numbers if at least 95 % of its public entries are numbers with the same sign or unit,
-    such as 12.5%, $1,200.50, 70 kg, (1,200) or <0.1. Texts such as . or n/a do not count, and are blanks. Each entry is
-    read by the format that public rows show. An entry in another format becomes blank. `fit` raises `DataError` if
-    public rows allow two formats, as 1,234 alone does, and names the two declarations for `columns`.
+    A column of texts holds written numbers if at least 95 % of its public entries are numbers with the same sign or
+    unit, such as 12.5%, $1,200.50, 70 kg, (1,200) or <0.1. Texts such as . or n/a do not count, and are blanks. Each
+    entry is read by the format that public rows show. An entry in another format becomes blank. `fit` raises
+    `DataError` if public rows allow two formats, as 1,234 alone does, and names both declarations for `columns`.
 
     Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
     remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
@@ -215,20 +203,18 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         numbers, self.kinds_ = number_columns(table), ["number"] * len(names)
         for place, name in enumerate(names):
             kind = declared.kind(name)
-            if kind in (ID, DROP):
+            if kind in (Kind.ID, Kind.DROP):
                 self.kinds_[place] = LEFT_OUT
-            elif not numbers[place] or kind in (CATEGORY, TEXT, DATE):
+            elif not numbers[place] or kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE):
                 entries = _blanked(as_text(table.iloc[:, place]), self.blanks_.get(name, []))
                 self.kinds_[place] = self._read_texts(name, entries, declared)
             elif kind is None and is_unnamed(name) and counts_rows(table.iloc[:, place]):
                 self.kinds_[place] = LEFT_OUT
 
     def _declared(self) -> EntryRules:
-        blank = self.blank or {}
-        by_column = blank if isinstance(blank, Mapping) else {EVERY_COLUMN: blank}
         return EntryRules(
             columns=dict(self.columns or {}),
-            blank=by_column,
+            blank=self.blank or {},
             below_limit=self.below_limit,
             decimal=self.decimal,
             rules=self.rules,
@@ -236,9 +222,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _read_texts(self, name: str, entries: pd.Series, declared: EntryRules) -> str:
         kind = declared.kind(name)
-        if kind == CATEGORY:
-            return CATEGORY
-        if kind in (None, DATE):
+        if kind == Kind.CATEGORY:
+            return "category"
+        if kind in (None, Kind.DATE):
             formats = self._date_formats(name, entries, declared)
             if len(formats) == 1:
                 self._read_dates(name, entries, formats[0])
@@ -247,7 +233,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if form is not None:
             self.formats_ = {**self.formats_, name: asdict(form)}
             return WRITTEN
-        return LEFT_OUT if _are_all_different(entries) else CATEGORY
+        return LEFT_OUT if _are_all_different(entries) else "category"
 
     def _date_formats(self, name: str, entries: pd.Series, declared: EntryRules) -> list[str]:
         if declared.form(name):
@@ -284,7 +270,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         A number without the unit of its column stays as it is, if no public row has such a number.
         """
         kinds = {name: declared.partition(":")[0] for name, declared in (self.columns or {}).items()}
-        as_texts = {name for name, kind in kinds.items() if kind in (CATEGORY, TEXT, DATE)}
+        as_texts = {name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE)}
         formats = {name: form for name, one in self.formats_.items() if (form := NumberFormat(**one)).bare}
         for place, name in _places_of({*as_texts, *formats}, table):
             column = table.iloc[:, place]

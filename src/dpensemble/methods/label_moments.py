@@ -49,7 +49,15 @@ from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners, PreparedRows, names_of, public_table, public_unit_numbers, sorted_classes, zeroes_bad
+from dpensemble.rows.arguments import (
+    Owners,
+    PreparedRows,
+    names_of,
+    public_table,
+    public_unit_numbers,
+    sorted_classes,
+    zeroes_bad,
+)
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 from dpensemble.rows.source import BlockSource, Read, RowSource

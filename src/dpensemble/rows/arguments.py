@@ -386,7 +386,7 @@ class PreparedRows:
     Without ``columns``, rows stay as they are, and `preparation` is None.
     """
 
-    def __init__(self, estimator: Any, X_public: Any) -> None:
+    def __init__(self, estimator: Rows, X_public: Rows) -> None:
         self._estimator, self.X_public = estimator, X_public
         self.preparation: TablePreparation | None = None
         if estimator.columns is None:
@@ -402,7 +402,7 @@ class PreparedRows:
             self.preparation = TablePreparation(columns=estimator.columns).fit(self._public)
             self.X_public = self.preparation.transform(self._public)
 
-    def private(self, X: Any) -> Any:
+    def private(self, X: Rows) -> Rows:
         """Return private rows, each prepared alone."""
         if self.preparation is None:
             return X
@@ -410,10 +410,12 @@ class PreparedRows:
         require_dense("X", X)
         require_others(X, self._public)
         rows = named_by(self._public, checked_entries(X, self._public.shape[1], keep_bad=keep_bad))
-        rows = same_columns("private", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True)
+        rows = same_columns(
+            "private", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True
+        )
         return self.preparation.encoded(rows)
 
-    def blocks(self, read: Any) -> Any:
+    def blocks(self, read: Rows) -> Rows:
         """Return private rows in blocks or parts, each row prepared alone where it is read."""
         if self.preparation is None:
             return read
@@ -422,10 +424,10 @@ class PreparedRows:
         lean._public, lean.X_public = self._public.iloc[:0], None
         return _PreparedBlocks(read, lean) if callable(read) else converted_source(read, lean._with_labels)
 
-    def _with_labels(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _with_labels(self, X: Rows, y: Rows) -> tuple[Rows, Rows]:
         return self.private(X), y
 
-    def publish(self, estimator: Any) -> None:
+    def publish(self, estimator: Rows) -> None:
         """Let a fitted estimator and its student take rows as they were given."""
         estimator.preparation_ = self.preparation
         if self.preparation is None:
@@ -439,11 +441,11 @@ class PreparedRows:
 class _PreparedBlocks:
     """A reader of private blocks whose rows are prepared. Its units are those of the reader."""
 
-    def __init__(self, read: Any, rows: PreparedRows) -> None:
+    def __init__(self, read: Rows, rows: PreparedRows) -> None:
         self._read, self._rows = read, rows
         self.units = getattr(read, "units", None)
 
-    def __call__(self) -> Iterator[tuple[Any, Any]]:
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
         for X, y in self._read():
             yield self._rows._with_labels(as_pandas("X", X), y)
 
