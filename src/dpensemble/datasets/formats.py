@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import shown
-from dpensemble._entries import Floats
+from dpensemble._entries import Floats, Rows
 from dpensemble.datasets.columns import as_text, distinct_texts, numbers_of
 from dpensemble.datasets.dates import is_date_format
 from dpensemble.errors import DataError, InvalidParameterError
@@ -330,7 +330,7 @@ class EntryRules:
                 f"below_limit={self.below_limit!r:.40} is unknown: use 'limit' or 'half'.", parameter="below_limit"
             )
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Rows]:
         """Return these rules as arguments of a step that reads tables."""
         names = [name for name in self.columns if name not in self.dropped]
         return {

@@ -153,7 +153,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     # Files of earlier versions lack these.
     columns = blank = decimal = None
     below_limit, rules = "limit", 1
-    formats_: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    formats_: Mapping[str, dict[str, Rows]] = MappingProxyType({})
     blanks_: Mapping[str, list[str]] = MappingProxyType({})
 
     def __init__(
@@ -197,8 +197,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     def _learn_kinds(self, table: pd.DataFrame) -> None:
         """Learn from public rows how each column is read."""
         declared, names = self._declared(), self.feature_names_in_
-        declared.require_columns(names)
-        self.formats_, self.dates_ = {}, {}
+        declared.require_columns(list(names))
+        self.formats_ = {}
+        self.dates_: dict[str, dict[str, Any]] = {}
         self.blanks_ = {name: blanks for name in names if (blanks := declared.blanks_of(name))}
         numbers, self.kinds_ = number_columns(table), ["number"] * len(names)
         for place, name in enumerate(names):

@@ -296,7 +296,7 @@ class TableClassifier(PrivateClassifier):
     #: A table without rows, with the kinds of its columns.
     columns_: Any
     #: The step that reads entries as public rows write them, or None.
-    preparation_: Any = None
+    preparation_: object = None
 
     def _new_rows(self, X: Any) -> Any:
         if self.preparation_ is not None:

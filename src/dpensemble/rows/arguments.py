@@ -58,7 +58,7 @@ from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.relations import Relation
 from dpensemble.rows.source import converted_source
-from dpensemble.student import marked, release_mark, with_names
+from dpensemble.student import marked, with_names
 
 #: Class id of a bad record.
 BAD = -1
@@ -435,7 +435,7 @@ class PreparedRows:
         validate_data(estimator, self._public, skip_check_array=True)
         result = estimator.result_
         student = with_names(Pipeline([("table", self.preparation), *result.student.steps]))
-        estimator.result_ = replace(result, student=marked(student, for_release=release_mark(result.student)))
+        estimator.result_ = replace(result, student=marked(student, for_release=result.guarantee.for_release))
 
 
 class _PreparedBlocks:

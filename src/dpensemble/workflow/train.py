@@ -69,7 +69,7 @@ class RowConversion:
         how = None if not fill else "nan" if takes_nan else "median"
         self._public, self._tabular, self._takes_nan = public, tabular, takes_nan
         self._keep_bad = zeroes_bad(model)
-        self._entries: dict[str, Any] = {} if entries is None else entries.settings()
+        self._entries = {} if entries is None else entries.settings()
         self._preparation = TablePreparation(how, **self._entries).fit(public) if len(public) else None
         self._encoder = None if tabular else TableEncoder(how, **self._entries).fit(public)
         self.blanks = {"median": "filled in from public rows", "nan": "filled in from public rows, NaN in numbers"}.get(
