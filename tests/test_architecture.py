@@ -112,8 +112,8 @@ STRUCTURE = {
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
     # `in_blocks`, `blocks_of` and `settled`, by which every student reads rows in blocks. Four are of texts
-    # that are encoded once. Sixteen are what a command, a student and an estimator know about how entries are written:
-    # rules and kinds that are declared, the format of public rows, which entries are blank, and the rules of a journal.
+    # that are encoded once. Sixteen are what a command, a student and an estimator know about how entries are written.
+    # These are declared rules and kinds, the format of public rows, which entries are blank, and a journal's rules.
     "names used across modules": 831,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,

@@ -1,4 +1,4 @@
-"""Entries as people write them: no number is read as another, and each entry is read alone."""
+"""Entries as people write them: no number is read as another, and no entry changes another."""
 
 import json
 from dataclasses import asdict
@@ -221,7 +221,7 @@ def require_same_others(seed, n_mutations):
             mutated.loc[place, name] = text if draw.random() < 0.9 else None
         after = read_private(preparation, public, mutated)
         assert bits(after, others) == before, mutated.iloc[place].to_dict()
-        # Alone, the odd record is what it was among the others.
+        # In a table of its own, the odd record is what it was among the others.
         alone = read_private(preparation, public, mutated.iloc[[place]])
         assert bits(alone, [0]) == bits(after, [place]) or after.iloc[place].isna().any()
 

@@ -1,7 +1,7 @@
 """How the entries of a column are written: numbers with signs and units, dates, and texts that stand for a blank.
 
-The format of a column follows from public rows and declarations only. Each entry of a private or new row is then read
-alone. An entry that does not fit is blank, and never changes how another is read. If public rows allow two formats that
+The format of a column follows from public rows and declarations only. An entry of a private or
+new row that does not fit is blank, and no entry changes how another is read. If public rows allow two formats that
 give different numbers or days, no format is chosen: the table is refused until one of them is declared.
 """
 

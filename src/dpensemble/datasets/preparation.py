@@ -133,10 +133,10 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     (both numbers) and weekday (a text). Parts that are the same in all public rows are left out. Each entry is read
     separately, so that no private row affects how another is read. An entry that is not such a date becomes blank.
 
-    A column of texts holds written numbers if at least 95 % of its public entries are numbers with the same sign or
-    unit, such as 12.5%, $1,200.50, 70 kg, (1,200) or <0.1. Texts such as . or n/a do not count, and are blanks. Each
-    entry is read by the format that public rows show. An entry in another format becomes blank. `fit` raises
-    `DataError` if public rows allow two formats, as 1,234 alone does, and names both declarations for `columns`.
+    A column of texts may hold written numbers, such as 12.5%, $1,200.50, 70 kg, (1,200) or <0.1. Then at least 95 % of
+    its public entries are numbers with one sign or unit. Texts such as . or n/a do not count, and are blanks. Each
+    entry is read by the format that public rows show. An entry in another format becomes blank. If public rows allow
+    two formats, as 1,234 does, `fit` raises `DataError` and names both declarations for `columns`.
 
     Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
     remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
@@ -252,7 +252,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         self.dates_[name] = {"format": how, "parts": varying, "fill": fill}
 
     def _read(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return rows, with written numbers as numbers and declared blanks as blanks. Each entry is read alone."""
+        """Return rows, with written numbers as numbers and declared blanks as blanks. No entry changes another."""
         if not (self.formats_ or self.blanks_):
             return table
         table = table.copy(deep=False)
@@ -564,7 +564,7 @@ def _float(text: str) -> float:
 
 
 def _as_written(column: pd.Series, form: NumberFormat) -> pd.Series:
-    """Return entries as texts, with stored numbers as the format of a column writes them. Each is read alone."""
+    """Return entries as texts, with stored numbers as the format of a column writes them."""
     places, entries = distinct_entries(column)
     if not any(map(_is_stored, entries.tolist())):
         return column

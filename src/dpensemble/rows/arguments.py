@@ -403,7 +403,7 @@ class PreparedRows:
             self.X_public = self.preparation.transform(self._public)
 
     def private(self, X: Rows) -> Rows:
-        """Return private rows, each prepared alone."""
+        """Return private rows as prepared ones. No row changes another."""
         if self.preparation is None:
             return X
         keep_bad = zeroes_bad(self._estimator)
@@ -416,7 +416,7 @@ class PreparedRows:
         return self.preparation.encoded(rows)
 
     def blocks(self, read: Rows) -> Rows:
-        """Return private rows in blocks or parts, each row prepared alone where it is read."""
+        """Return private rows in blocks or parts, prepared where they are read."""
         if self.preparation is None:
             return read
         # Workers need no public rows.

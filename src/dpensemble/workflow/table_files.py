@@ -293,7 +293,7 @@ class TableFiles:
             skip_lines=self.form.skip_lines,
             like=like,
             not_blank=self._labels_like_blanks(),
-            # Whose ids, groups and labels are no features, and are read as before.
+            # Earlier versions read every column of numbers as numbers.
             written=None if not guess or self.entries.rules < RULES else list(self.entries.columns),
         )
 
