@@ -369,7 +369,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
                     f"column {name!r} holds dates in most public rows, but an entry is not a date in such a format "
                     f"(row {row:,}, counting from 0): correct that entry, or fill it in from public rows (--fill)."
                 )
-        for name, read in self._read(table[list(self.formats_)]).items():
+        written = self._read(table[list(self.formats_)])
+        for name in self.formats_:
+            read = written[name]
             if read.isna().any():
                 row = int(read.isna().to_numpy().argmax()) + first_row(table)
                 raise DataError(
