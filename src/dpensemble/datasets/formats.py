@@ -100,6 +100,7 @@ _AFTER_CURRENCY = re.compile(rf"^({_CURRENCY})\s?\((.+)\)$")
 _ORDINAL = re.compile(r"(st|nd|rd|th|º|ª|er|ère|e|x)", re.IGNORECASE)
 _PLURAL = re.compile(r"(?<=[^\W\d_]{2})(s|e)$")
 _GROUPED = {mark: re.compile(rf"[1-9][0-9]{{0,2}}(?:{re.escape(mark)}[0-9]{{3}})+") for mark in (",", ".", "'", " ")}
+_THREE_DIGITS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 _LAKHS = re.compile(r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}")
 # What SAS, SPSS, Excel and people write for an entry that is missing.
 _BLANK = re.compile(
@@ -632,6 +633,12 @@ def points_may_group(texts: pd.Series, values: Floats) -> bool:
         return False
     if (np.abs(sizes * 1000 - np.rint(sizes * 1000)) > _EVIDENCE / 1000).mean() > _EVIDENCE:
         return False
-    pointed = {text.strip() for text in texts[present] if "." in text}
-    grouped = sum(re.fullmatch(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}", text) is not None for text in pointed)
-    return grouped >= _VERY_FEW and len(pointed) - grouped <= _EVIDENCE * grouped
+    grouped, others = set[str](), set[str]()
+    for text in texts[present].tolist():
+        if "." in text:
+            fits = _THREE_DIGITS.fullmatch(text.strip()) is not None
+            (grouped if fits else others).add(text.strip())
+            if len(others) > _EVIDENCE * len(sizes):
+                # There cannot be enough of the others.
+                return False
+    return len(grouped) >= _VERY_FEW and len(others) <= _EVIDENCE * len(grouped)
