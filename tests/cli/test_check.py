@@ -110,3 +110,83 @@ def test_a_folder_with_bad_records_is_learned_from(folder, capsys, method):
     line = f"train {method} {DATA.replace('private.csv', 'parts')} --epsilon 9 --delta 1e-3 --quiet --out run"
     assert main(line.split()) == 0, capsys.readouterr().err
     assert main([*line.split(), "--overwrite", "--on-bad-record", "raise"]) == 2
+
+
+UGLY = pd.DataFrame(
+    {
+        "pay": [f"${x * 1001:,.2f}" for x in range(10, 130)],
+        "lab": ["." if x % 9 == 0 else f"<{x}" if x < 30 else f"{x}.5" for x in range(10, 130)],
+        "share": [f"{x}.5 %" for x in range(10, 130)],
+        "seen": [f"{x % 28 + 1}. März {x % 60 + 10}" for x in range(10, 130)],
+        "y": ["no", "yes"] * 60,
+    }
+)
+
+
+def as_files(folder, table, *, private=None):
+    (table if private is None else private).to_csv(folder / "private.csv", index=False)
+    table.drop(columns="y").to_csv(folder / "public.csv", index=False)
+    return ["--private", "private.csv", "--public", "public.csv", "--target", "y", "--classes", "no,yes"]
+
+
+def test_ugly_columns_are_read_by_train_and_predict(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = as_files(tmp_path, UGLY)
+    seeds = ["--insecure-release-seed", "1", "--delta", "1e-3", "--quiet", "--json"]
+    assert main(["train", "label-moments", *files, *seeds, "--out", "run", "--blank", "lab=50.5"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert "pay (money in $, as 1,234.5), lab (number, as 1234.5, <5 as 5), share (percent, as 1234.5)" in str(record)
+    new = UGLY.head(8).drop(columns="y")
+    new.loc[3] = ["5 €", "12 kg", "12", "today"]
+    new.to_csv("new.csv", index=False)
+    new.drop(index=3).to_csv("others.csv", index=False)
+    labels = []
+    for rows in ("new.csv", "others.csv"):
+        assert main(["predict", "run", rows, "--proba", "--out", f"labels-{rows}"]) == 0
+        labels.append(pd.read_csv(f"labels-{rows}").drop(columns="row"))
+    note = capsys.readouterr().err
+    assert "'seen' (1), which counts as blank" in note
+    assert "not written as in the public rows in 'pay' (1), 'lab' (1), 'share' (1)" in note
+    pd.testing.assert_frame_equal(labels[0].drop(index=3).reset_index(drop=True), labels[1], check_exact=True)
+
+
+def test_one_ugly_record_changes_nothing_that_a_run_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    for odd in (None, ["1,234", "?!", "50%", "32. Mai 24", "no"], ["", "1e999", "(5", "\x07", "perhaps"]):
+        private = UGLY.copy()
+        if odd is not None:
+            private.loc[7] = odd
+        files = as_files(tmp_path, UGLY, private=private)
+        code = main(
+            ["train", "label-moments", *files, "--rounds", "1", "--delta", "1e-3", "--out", "run", "--overwrite"]
+        )
+        captured = capsys.readouterr()
+        shown.append(
+            (code, captured.err, [line for line in captured.out.splitlines() if "read as" in line or "Columns" in line])
+        )
+    assert shown[0] == shown[1] == shown[2]
+
+
+def test_two_readings_end_a_run_before_it_is_charged(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = UGLY.assign(size=[f"{x},234" for x in range(10, 130)])
+    files = as_files(tmp_path, table)
+    assert main(["train", "label-moments", *files, "--out", "run"]) == 2
+    error = capsys.readouterr().err
+    assert "--column size=number:1,234.5" in error
+    assert "--column size=number:1.234,5" in error
+    assert not (tmp_path / "run").exists()
+    for how, kind in (("size=number:1.234,5", "size (number, as 1.234,5)"), ("size=drop", "")):
+        assert main(["check", *files, "--column", how]) == 0
+        shown = capsys.readouterr().out
+        assert kind in shown
+        assert ("size" in shown) == (kind != "")
+    for option in (
+        ["--column", "size"],
+        ["--column", "size=numbers"],
+        ["--column", "sise=number"],
+        ["--blank", "sise=9"],
+    ):
+        assert main(["check", *files, *option]) == 2
+    assert main(["check", *files, "--below-limit", "third", "--column", "size=id"]) == 2

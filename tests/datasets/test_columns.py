@@ -25,7 +25,6 @@ from dpensemble.datasets import tables as readers
 from dpensemble.datasets.columns import (
     ComparedOnce,
     as_text,
-    date_parts,
     distinct_entries,
     distinct_texts,
     encoded_texts_of,
@@ -40,6 +39,7 @@ from dpensemble.datasets.columns import (
     text_of,
     texts_of,
 )
+from dpensemble.datasets.dates import date_parts
 from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.errors import DataError
 

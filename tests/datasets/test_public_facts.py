@@ -121,7 +121,6 @@ CASES = [
     ("patient_id", np.arange(N) // 3, "--unit patient_id"),
     ("CustomerNo", [f"c{i // 2}" for i in range(N)], "--unit CustomerNo"),
     ("person", np.arange(N) // 2, "--unit person"),
-    ("seen", ["01/02/2025", "03/04/2025"] * (N // 2), "days may be months"),
     ("day", [f"2025-{1 + i % 12:02d}-01" for i in range(N)], "holds dates; used parts: month, weekday"),
 ]
 PLAIN = {

@@ -580,3 +580,9 @@ def test_an_interrupt_while_a_connection_ends_prints_no_traceback(place, tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=place)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_journal_of_an_earlier_version_keeps_the_rules_of_reading_of_that_version():
+    settings = {"out": "run", "stage": "spent", "budgets": []}
+    assert Journal(**settings).reading_rules == 1
+    assert Journal(**settings, about={"reading_rules": 2}).reading_rules == 2

@@ -21,8 +21,9 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
 from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
-from dpensemble.datasets import CSVFormat
+from dpensemble.datasets import CSVFormat, TablePreparation
 from dpensemble.datasets.columns import EqualRows, number_columns
+from dpensemble.datasets.formats import entry_rules
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_rows, sorted_classes
@@ -81,12 +82,14 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
     equal = EqualRows(tables.X_public)
+    public = tables.X_public
+    reader = TablePreparation(**tables.entries.settings()).fit(public) if len(public) else None
     start = 0
     for table, labels in blocks:
         equal.add(table)
         undeclared = class_ids_or_bad(classes, labels) == BAD
         infinite = ~readable_rows(table)[1]
-        blank = table.isna()
+        blank = table.isna() if reader is None else reader.blank_entries(table)
         missing += blank.sum()
         incomplete = blank.to_numpy().any(axis=1)
         lost = ~present[start : start + len(table)]
@@ -151,6 +154,9 @@ def run(
     declared_columns: Path | None,
     unit: str | None,
     drop: str | None,
+    column: list[str] | None,
+    blank: list[str] | None,
+    below_limit: str | None,
     sep: str | None,
     decimal: str | None,
     multiline_text: bool,
@@ -160,6 +166,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
+    entries = entry_rules(column, blank, below_limit)
     files = TableFiles(
         private=Path(private[0]),
         more_private=[Path(one) for one in private[1:]],
@@ -168,8 +175,9 @@ def run(
         classes=split_names(classes),
         declared_columns=declared_columns,
         unit=unit,
-        drop=parts_of(drop) or (),
+        drop=(*(parts_of(drop) or ()), *entries.dropped),
         form=CSVFormat(sep, decimal, multiline_text, skip_lines, sheet),
+        entries=entries,
     )
     Workers.refuse_several_sources(private)
     with (

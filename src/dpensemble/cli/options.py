@@ -296,7 +296,9 @@ class _Shown:
 _READ = _Shown()
 _GIVEN_BY_DATA_OR_ANOTHER_OPTION = _Shown(replaced=True)
 _OPTIONS_OF_PARAMETERS = {
-    **dict.fromkeys(("classes", "on_bad_record", "declared_columns", "law"), _GIVEN_BY_DATA_OR_ANOTHER_OPTION),
+    **dict.fromkeys(
+        ("classes", "on_bad_record", "columns", "declared_columns", "law"), _GIVEN_BY_DATA_OR_ANOTHER_OPTION
+    ),
     "epsilon": _Shown(flag="--epsilon", panel=Panel.PRIVACY),
     "delta": _Shown(flag="--delta", panel=Panel.PRIVACY),
     "accounting": _Shown(flag="--accounting", panel=Panel.PRIVACY),
@@ -364,6 +366,10 @@ _TRAIN = (
     _own("--fewest-units", "Public lower bound on private units, for --delta.", int),
     _own("--unit", "Column naming whose record it is (--unit-name)."),
     _own("--drop", "Columns to leave out, comma-separated."),
+    _own("--column", "Kind where public rows show none (--blank)", list[str], placeholder="NAME=KIND"),
+    # Help is one screen, so the line of --column names the first of these.
+    _own("--blank", "Entry that is a blank, for one column NAME=ENTRY.", list[str], placeholder="ENTRY", hidden=True),
+    _own("--below-limit", "What <5 is [limit]", choices=("limit", "half"), hidden=True),
     _own("--fill", "Fill blanks from public rows, as fill='median'.", bool, default=False),
     # The one default that differs from Python, where an estimator and `ReadOptions` raise for a bad record. Its caller
     # sees the records. Others may see how a command ends, and that must not follow from a private record.

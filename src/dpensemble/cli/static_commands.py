@@ -443,6 +443,15 @@ def check(
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
     drop: Annotated[str | None, option(DATA, "Columns to leave out, comma-separated.")] = None,
+    column: Annotated[
+        list[str] | None, option(DATA, "Kind of a column where public rows show none.", metavar="NAME=KIND")
+    ] = None,
+    blank: Annotated[
+        list[str] | None, option(DATA, "Entry that is a blank; for one column NAME=ENTRY.", metavar="ENTRY")
+    ] = None,
+    below_limit: Annotated[
+        str | None, option(DATA, "What <5 is: limit or half of it. [limit]", "--below-limit")
+    ] = None,
     sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,

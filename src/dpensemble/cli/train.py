@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.formats import RULES, entry_rules
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import ColumnWarning, InvalidParameterError, UnlikeRowsWarning, file_errors, known_text
@@ -39,7 +41,7 @@ from dpensemble.workflow.disk import OWN_FILE
 from dpensemble.workflow.learners import learner
 from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
-from dpensemble.workflow.run_folder import claimed_folder, resumed_folder
+from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
 from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
@@ -131,6 +133,8 @@ def run(request: Request) -> None:
             began = None if place.journal is None or model.delta is not None else place.journal.delta
             if began is not None:
                 model.set_params(delta=began[0])
+            if files is not None and place.journal is not None:
+                files = replace(files, entries=replace(files.entries, rules=place.journal.reading_rules))
             first = None if files is None else files.private
             workers = running.enter_context(Workers.opened(first, source, own.get("jobs"), *where))
             _print_pipes(files)
@@ -208,6 +212,7 @@ def _claimed_folder(
     inputs += private if source is None else source.files
     named = ", ".join(own["private"] or [own["dataset"]])
     facts: dict[str, Any] = {"method": request.method, "private": named}
+    facts[READING_RULES] = RULES
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
     # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
@@ -345,6 +350,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     # If only classes are missing, `labels` has a sentence about them.
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"])
     files = TableFiles(
         private=Path(own["private"][0]),
         more_private=[Path(one) for one in own["private"][1:]],
@@ -354,10 +360,11 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
         declared_columns=own.get("declared_columns"),
         test=own["test"],
         unit=own["unit"],
-        drop=parts_of(own["drop"]) or (),
+        drop=(*(parts_of(own["drop"]) or ()), *entries.dropped),
         test_is_public=own["test_is_public"],
         form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"], own["sheet"]),
         groups=_parse_groups(own.get("groups")),
+        entries=entries,
     )
     # Missing or wrong classes are refused before the folder is claimed.
     files.labels  # noqa: B018
@@ -366,7 +373,20 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
 
 _FILES = ("private", "public", "target", "classes")
 _ABOUT_FILES = (
-    *("test", "unit", "drop", "test_is_public", "sep", "decimal", "multiline_text", "skip_lines", "sheet"),
+    *(
+        "test",
+        "unit",
+        "drop",
+        "column",
+        "blank",
+        "below_limit",
+        "test_is_public",
+        "sep",
+        "decimal",
+        "multiline_text",
+        "skip_lines",
+        "sheet",
+    ),
     *("declared_columns", "in_blocks", "cluster", "jobs"),
 )
 

@@ -1,4 +1,4 @@
-"""Columns of a table, many at a time, as numbers, as texts, and as the parts of dates, and which rows are equal.
+"""Columns of a table, many at a time, as numbers and as texts, and which rows are equal.
 
 Which public rows equal private records depends on single records, so the count is for the owner only, and no run is
 refused for it. That two tables are one memory is a fact of the program that passes them, so it may be refused.
@@ -6,12 +6,11 @@ refused for it. That two tables are one memory is a fact of the program that pas
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -578,91 +577,3 @@ def _overlap(one: Rows, other: Rows) -> bool:
         return np.shares_memory(one, other, max_work=_STEPS)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return False
-
-
-# Only the day of a time stamp is read. A format is used if nearly all public entries have it.
-_FORMATS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y")
-_NEARLY_ALL = 0.95
-_FEWEST, _LOOKED_AT_FIRST = 3, 50
-
-
-def date_formats(entries: pd.Series) -> list[str]:
-    """Return formats in which nearly all present entries are dates. There are several if days may be months."""
-    texts = entries.dropna()
-    if len(texts) < _FEWEST or not _are_dates(texts.iloc[:_LOOKED_AT_FIRST]):
-        return []
-    return _are_dates(texts)
-
-
-def which_are_dates(entries: pd.Series) -> NDArray[np.bool_]:
-    """Return which present entries are dates in the format in which most are dates."""
-    texts = entries.dropna()
-    first = _Days.of(texts.iloc[:_LOOKED_AT_FIRST])
-    begin = [float(first.are_dates(one).mean()) for one in _FORMATS]
-    best = int(np.argmax(begin))
-    if not begin[best]:
-        return np.zeros(len(texts), dtype=bool)
-    return _Days.of(texts).are_dates(_FORMATS[best])
-
-
-def _are_dates(texts: pd.Series) -> list[str]:
-    days = _Days.of(texts)
-    if days.begin_as_dates().mean() < _NEARLY_ALL:
-        return []
-    return [one for one in _FORMATS if days.are_dates(one).mean() >= _NEARLY_ALL]
-
-
-class _Days(NamedTuple):
-    """The days of entries. Each entry is read separately, once for all entries that are alike.
-
-    `places` are those of entries among the distinct texts, -1 for a missing entry. A text that does not begin as a date
-    is empty. What follows a day is its time.
-    """
-
-    places: NDArray[np.intp]
-    texts: list[str]
-
-    @classmethod
-    def of(cls, entries: pd.Series) -> Self:
-        """Return the distinct texts of entries, without spaces around them."""
-        places, distinct = distinct_entries(entries)
-        texts = [str(entry).strip() for entry in distinct.tolist()]
-        # Every format begins with a digit. pandas replaces "now" and "today" by the current time.
-        return cls(places, [text if re.match(r"\d", text) else "" for text in texts])
-
-    def begin_as_dates(self) -> NDArray[np.bool_]:
-        """Return which entries begin with a digit."""
-        return np.array([*map(bool, self.texts), False])[self.places]
-
-    def in_format(self, how: str) -> pd.Series:
-        """Return the day of each distinct text, missing for a text that is not a date."""
-        days = self.texts
-        if " " not in how:
-            days = [re.split("[ T]", text, maxsplit=1)[0] for text in days]
-        return pd.to_datetime(pd.Series(days, dtype=object), format=how, errors="coerce")
-
-    def are_dates(self, how: str) -> NDArray[np.bool_]:
-        """Return which entries are dates in a format."""
-        return np.append(self.in_format(how).notna().to_numpy(dtype=bool), False)[self.places]
-
-
-def unreadable_dates(entries: pd.Series, how: str) -> pd.Series:
-    """Return which entries are present but are not dates in a format."""
-    written = as_text(entries)
-    return written.notna() & ~_Days.of(written).are_dates(how)
-
-
-def date_parts(entries: pd.Series, how: str) -> dict[str, pd.Series]:
-    """Return year, month and weekday of entries in a format, missing where an entry is not such a date."""
-    days = _Days.of(entries)
-    dates = days.in_format(how)
-    weekday = dates.dt.day_name()
-    parts = {
-        "year": dates.dt.year.astype(float),
-        "month": dates.dt.month.astype(float),
-        "weekday": weekday.astype(object).where(weekday.notna(), np.nan),
-    }
-    return {
-        part: pd.Series(np.append(values.to_numpy(), np.nan)[days.places], index=entries.index, dtype=values.dtype)
-        for part, values in parts.items()
-    }

@@ -6,6 +6,10 @@ Dates become parts, blanks are filled in, and all columns become finite numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from numbers import Number
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,19 +20,22 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._entries import Rows, is_table, require_readable
+from dpensemble._entries import Rows, is_readable, is_table, require_readable
 from dpensemble.datasets.columns import (
     as_text,
     assembled,
-    date_formats,
-    date_parts,
+    distinct_entries,
+    distinct_texts,
     encoded_texts_of,
     filled_texts,
     in_parts,
+    is_number,
     number_columns,
     plain_texts,
-    unreadable_dates,
+    text_of,
 )
+from dpensemble.datasets.dates import PIVOT, date_formats, date_parts, require_one_date_format, unreadable_dates
+from dpensemble.datasets.formats import RULES, EntryRules, Kind, NumberFormat, is_blank_text, without_blank_texts
 from dpensemble.datasets.tables import LibraryTransformer, as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -74,7 +81,7 @@ def numeric_columns(encoder: Any) -> list[str]:
 
 _NUMBERS = "numbers"
 
-LEFT_OUT = "left out"
+LEFT_OUT, WRITTEN = "left out", "written number"
 #: Entry for a blank text if blanks are filled in.
 _BLANK = "(blank)"
 _FILLS = ("median", "nan")
@@ -91,11 +98,28 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         What blanks become. ``"median"`` puts the public median into numbers and a separate category into texts.
         ``"nan"`` only fills texts, for learners that take NaN. None leaves blanks unchanged. The option ``--fill`` of
         the command line means ``"median"``, or ``"nan"`` if both teacher and student take NaN.
+    columns : dict of str to str, optional
+        The kind of a column where public rows do not show it: ``"number"``, ``"percent"``, ``"money"``,
+        ``"date:%d.%m.%Y"``, ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. An example shows the marks of numbers:
+        ``"number:1.234,5"``. The last two are left out.
+    blank : list, or dict of str to list, optional
+        Entries that stand for a blank, in all columns or by column: ``{"age": [99]}``.
+    below_limit : {"limit", "half"}, default="limit"
+        What an entry such as <0.1 is: the limit itself, or half of it.
+    decimal : {".", ","}, optional
+        Decimal mark of the files that the rows were read from. By default public rows show it.
+    rules : int, default=2
+        Version of the rules of reading. 1 is that of runs that earlier versions began.
 
     Attributes
     ----------
     kinds_ : list of str
-        How each column is read: ``"number"``, ``"category"``, ``"date"`` or ``"left out"``. May be published.
+        How each column is read: ``"number"``, ``"written number"``, ``"category"``, ``"date"`` or ``"left out"``. May
+        be published.
+    formats_ : dict
+        How the numbers of each column of written numbers are written.
+    blanks_ : dict
+        Declared blanks of each column that has some, as texts.
     medians_ : ndarray of shape (n_columns,)
         Public medians of numbers. 0 elsewhere, and for columns without a median.
     dates_ : dict
@@ -109,6 +133,11 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     (both numbers) and weekday (a text). Parts that are the same in all public rows are left out. Each entry is read
     separately, so that no private row affects how another is read. An entry that is not such a date becomes blank.
 
+    A column of texts may hold written numbers, such as 12.5%, $1,200.50, 70 kg, (1,200) or <0.1. Then at least 95 % of
+    its public entries are numbers with one sign or unit. Texts such as . or n/a do not count, and are blanks. Each
+    entry is read by the format that public rows show. An entry in another format becomes blank. If public rows allow
+    two formats, as 1,234 does, `fit` raises `DataError` and names both declarations for `columns`.
+
     Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
     remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
     learned from such columns.
@@ -121,9 +150,28 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     """
 
     takes_blanks = True
+    # Files of earlier versions lack these.
+    columns = blank = decimal = None
+    below_limit, rules = "limit", 1
+    formats_: Mapping[str, dict[str, Rows]] = MappingProxyType({})
+    blanks_: Mapping[str, list[str]] = MappingProxyType({})
 
-    def __init__(self, fill: str | None = None) -> None:
+    def __init__(
+        self,
+        fill: str | None = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        blank: Mapping[str, Sequence[object]] | Sequence[object] | None = None,
+        below_limit: str = "limit",
+        decimal: str | None = None,
+        rules: int = RULES,
+    ) -> None:
         self.fill = fill
+        self.columns = columns
+        self.blank = blank
+        self.below_limit = below_limit
+        self.decimal = decimal
+        self.rules = rules
 
     def fit(self, X: Any, y: Any = None) -> TablePreparation:  # noqa: ARG002
         """Learn formats, medians and parts from public rows. Never pass private rows."""
@@ -135,31 +183,123 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
             raise DataError("X has no rows: give public rows.")
         self.n_features_in_ = table.shape[1]
         self.feature_names_in_ = np.asarray([str(name) for name in table.columns], dtype=object)
-        numbers = number_columns(table)
-        self.medians_ = _medians(table, numbers) if self.fill == "median" else np.zeros(len(numbers))
-        self.kinds_ = ["number"] * len(numbers)
-        self.dates_: dict[str, dict[str, Any]] = {}
-        for place, name in enumerate(self.feature_names_in_):
-            if not numbers[place]:
-                self.kinds_[place] = self._read_texts(name, as_text(table.iloc[:, place]))
-            elif is_unnamed(name) and counts_rows(table.iloc[:, place]):
-                self.kinds_[place] = LEFT_OUT
+        self._learn_kinds(table)
         if not self.output_columns:
             raise DataError(
                 "no column of the public rows can be learned from: they are ids, free text, or one date in every row; "
                 "give others."
             )
+        written = self._read(self.as_declared(table))
+        numbers = number_columns(written)
+        self.medians_ = _medians(written, numbers) if self.fill == "median" else np.zeros(len(numbers))
         return self
 
-    def _read_texts(self, name: str, entries: pd.Series) -> str:
-        formats = date_formats(entries)
-        if len(formats) != 1:
-            return LEFT_OUT if _are_all_different(entries) else "category"
-        parts = date_parts(entries, formats[0])
+    def _learn_kinds(self, table: pd.DataFrame) -> None:
+        """Learn from public rows how each column is read."""
+        declared, names = self._declared(), self.feature_names_in_
+        declared.require_columns(list(names))
+        self.formats_ = {}
+        self.dates_: dict[str, dict[str, Any]] = {}
+        self.blanks_ = {name: blanks for name in names if (blanks := declared.blanks_of(name))}
+        numbers, self.kinds_ = number_columns(table), ["number"] * len(names)
+        for place, name in enumerate(names):
+            kind = declared.kind(name)
+            if kind in (Kind.ID, Kind.DROP):
+                self.kinds_[place] = LEFT_OUT
+            elif not numbers[place] or kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE):
+                entries = _blanked(as_text(table.iloc[:, place]), self.blanks_.get(name, []))
+                self.kinds_[place] = self._read_texts(name, entries, declared)
+            elif kind is None and is_unnamed(name) and counts_rows(table.iloc[:, place]):
+                self.kinds_[place] = LEFT_OUT
+
+    def _declared(self) -> EntryRules:
+        return EntryRules(
+            columns=dict(self.columns or {}),
+            blank=self.blank or {},
+            below_limit=self.below_limit,
+            decimal=self.decimal,
+            rules=self.rules,
+        )
+
+    def _read_texts(self, name: str, entries: pd.Series, declared: EntryRules) -> str:
+        kind = declared.kind(name)
+        if kind == Kind.CATEGORY:
+            return "category"
+        if kind in (None, Kind.DATE):
+            formats = self._date_formats(name, entries, declared)
+            if len(formats) == 1:
+                self._read_dates(name, entries, formats[0])
+                return "date"
+        form = declared.format_of(name, entries)
+        if form is not None:
+            self.formats_ = {**self.formats_, name: asdict(form)}
+            return WRITTEN
+        return LEFT_OUT if _are_all_different(entries) else "category"
+
+    def _date_formats(self, name: str, entries: pd.Series, declared: EntryRules) -> list[str]:
+        if declared.form(name):
+            return [declared.form(name)]
+        if self.rules < RULES:
+            return date_formats(entries, more=False)
+        formats = date_formats(without_blank_texts(entries))
+        require_one_date_format(name, formats)
+        return formats
+
+    def _read_dates(self, name: str, entries: pd.Series, how: str) -> None:
+        parts = date_parts(entries, how)
         varying = [part for part, values in parts.items() if values.nunique() > 1]
         fill = {part: _median(parts[part]) for part in varying if part != "weekday"}
-        self.dates_[name] = {"format": formats[0], "parts": varying, "fill": fill}
-        return "date"
+        self.dates_[name] = {"format": how, "parts": varying, "fill": fill}
+
+    def _read(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return rows, with written numbers as numbers and declared blanks as blanks. No entry changes another."""
+        if not (self.formats_ or self.blanks_):
+            return table
+        table = table.copy(deep=False)
+        for place, name in _places_of({*self.formats_, *self.blanks_}, table):
+            column = table.iloc[:, place]
+            if name in self.blanks_:
+                column = _blanked(column, self.blanks_[name])
+                table.isetitem(place, column.array)
+            if name in self.formats_ and not is_number(column):
+                table.isetitem(place, NumberFormat(**self.formats_[name]).numbers(column))
+        return table
+
+    def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return rows in which stored numbers are texts, where public rows have categories or written numbers.
+
+        A number without the unit of its column stays as it is, if no public row has such a number.
+        """
+        kinds = {name: declared.partition(":")[0] for name, declared in (self.columns or {}).items()}
+        as_texts = {name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE)}
+        formats = {name: form for name, one in self.formats_.items() if (form := NumberFormat(**one)).bare}
+        for place, name in _places_of({*as_texts, *formats}, table):
+            column = table.iloc[:, place]
+            if name in formats:
+                texts = _as_written(column, formats[name])
+            else:
+                texts = as_text(column) if is_number(column) else column
+            if texts is not column:
+                table = table.copy(deep=False)
+                table.isetitem(place, texts.array)
+        return table
+
+    def blank_entries(self, X: Rows) -> pd.DataFrame:
+        """Return which entries are blank, or are not numbers and dates as public rows write them."""
+        table = self._as_fitted(X)
+        blank = self._read(table).isna()
+        for name, date in self.dates_.items():
+            blank[name] |= unreadable_dates(table[name], date["format"])
+        return blank.reindex(columns=X.columns, fill_value=False) if is_table(X) else blank
+
+    def unread(self, X: Rows) -> pd.DataFrame:
+        """Return which entries are present, but are not written as public rows write them, for dates and numbers."""
+        table = self._as_fitted(X)
+        columns = {name: unreadable_dates(table[name], date["format"]) for name, date in self.dates_.items()}
+        read = self._read(table[list(self.formats_)])
+        # What usually stands for a blank is written as it should be.
+        columns |= {name: _has_text(table[name]) & read[name].isna() for name in self.formats_}
+        return pd.DataFrame(columns, index=table.index)
 
     def transform(self, X: Any) -> pd.DataFrame:
         """Return a table without dates and, if they are filled in, without blanks.
@@ -174,7 +314,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     def encoded(self, X: Rows) -> pd.DataFrame:
         """Return the table of `transform` with texts as categories of pandas, which hold each distinct text once."""
         check_is_fitted(self)
-        table = self._as_fitted(X)
+        table = self._read(self._as_fitted(X))
         prepared = self._without_blanks(table.drop(columns=list(self.dates_)))
         parts = [self._parts_of(name, table[name]) for name in self.dates_]
         return pd.concat([prepared, *parts], axis=1) if parts else prepared
@@ -216,7 +356,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         lacks = [name for name in self.needed_columns if name not in table.columns]
         if lacks:
             raise DataError(f"X lacks the columns {', '.join(lacks)}, which the public rows had: add them.")
-        return as_kinds("new", table[self.needed_columns], self.numeric_columns, encoded=True)
+        return as_kinds("new", self.as_declared(table[self.needed_columns]), self.numeric_columns, encoded=True)
 
     def require_dates(self, X: Any) -> None:
         """Raise if an entry in a column of dates is not a date, and name its row. The entry itself is not shown."""
@@ -228,6 +368,15 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
                 raise DataError(
                     f"column {name!r} holds dates in most public rows, but an entry is not a date in such a format "
                     f"(row {row:,}, counting from 0): correct that entry, or fill it in from public rows (--fill)."
+                )
+        written = self._read(table[list(self.formats_)])
+        for name in self.formats_:
+            read = written[name]
+            if read.isna().any():
+                row = int(read.isna().to_numpy().argmax()) + first_row(table)
+                raise DataError(
+                    f"column {name!r} holds numbers, but an entry is not written as public rows write them (row "
+                    f"{row:,}, counting from 0): correct that entry, or fill it in from public rows (--fill)."
                 )
 
     def _named(self, *kinds: str) -> list[str]:
@@ -241,12 +390,12 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     @property
     def needed_columns(self) -> list[str]:  # type: ignore[override]
         """Columns that are not left out."""
-        return self._named("number", "category", "date")
+        return self._named("number", WRITTEN, "category", "date")
 
     @property
     def output_columns(self) -> list[str]:
         """Columns of the transformed tables."""
-        return [*self._named("number", "category"), *self._part_names.values()]
+        return [*self._named("number", WRITTEN, "category"), *self._part_names.values()]
 
     @property
     def _part_names(self) -> dict[tuple[str, str], str]:
@@ -265,17 +414,21 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     def source_columns(self) -> list[str]:  # type: ignore[override]
         """The fitted column that each column of the transformed tables comes from."""
         parts = [name for name, date in self.dates_.items() for _ in date["parts"]]
-        return [*self._named("number", "category"), *parts]
+        return [*self._named("number", WRITTEN, "category"), *parts]
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the transformation changes nothing."""
-        return self.fill is None and not {"date", LEFT_OUT} & set(self.kinds_)
+        return self.fill is None and not self.blanks_ and not {"date", LEFT_OUT, WRITTEN} & set(self.kinds_)
 
     def words(self) -> dict[str, str]:
         """Return in words how each column is read."""
         kinds = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
-        return kinds | {name: f"date: {', '.join(date['parts'])}" for name, date in self.dates_.items()}
+        kinds |= {name: NumberFormat(**form).words() for name, form in self.formats_.items()}
+        for name, date in self.dates_.items():
+            pivot = f"; years 00 to {PIVOT % 100 - 1} are 20.." if "%y" in date["format"] else ""
+            kinds[name] = f"date: {', '.join(date['parts'])}{pivot}"
+        return kinds
 
 
 class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
@@ -285,6 +438,8 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
     ----------
     fill : {"median", "nan"}, optional
         What blanks become, as for `TablePreparation`. By default, blanks raise an error.
+    columns, blank, below_limit, decimal, rules
+        How entries are read, as for `TablePreparation`.
 
     Attributes
     ----------
@@ -302,13 +457,30 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
     """
 
     encodes_rows_alone = True
+    # Files of earlier versions lack these.
+    columns = blank = decimal = None
+    below_limit, rules = "limit", 1
 
-    def __init__(self, fill: str | None = None) -> None:
+    def __init__(
+        self,
+        fill: str | None = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        blank: Mapping[str, Sequence[object]] | Sequence[object] | None = None,
+        below_limit: str = "limit",
+        decimal: str | None = None,
+        rules: int = RULES,
+    ) -> None:
         self.fill = fill
+        self.columns = columns
+        self.blank = blank
+        self.below_limit = below_limit
+        self.decimal = decimal
+        self.rules = rules
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002
         """Learn from public rows. Never pass private rows, because what is learned is published with the student."""
-        self.preparation_ = TablePreparation(self.fill).fit(X)
+        self.preparation_ = TablePreparation(**self.get_params()).fit(X)
         self.n_features_in_, self.feature_names_in_ = (
             self.preparation_.n_features_in_,
             self.preparation_.feature_names_in_,
@@ -360,6 +532,50 @@ class TableEncoder(LibraryTransformer, TransformerMixin, BaseEstimator):
             return {}
         pairs = zip(self.encoder_.feature_names_in_[mask], one_hot.categories_, strict=True)
         return {column: {str(entry) for entry in entries} - {_BLANK} for column, entries in pairs}
+
+
+def _places_of(names: Collection[str], table: pd.DataFrame) -> list[tuple[int, str]]:
+    """Return the place and the name of some columns. There may be many others."""
+    return [(place, str(name)) for place, name in enumerate(table.columns) if str(name) in names] if names else []
+
+
+def _blanked(column: pd.Series, blanks: Sequence[str]) -> pd.Series:
+    """Return entries, with a blank for each that is written as one of some texts, or is the same number."""
+    if not blanks:
+        return column
+    numbers = [number for text in blanks if np.isfinite(number := _float(text))]
+    if is_number(column):
+        return column.mask(column.isin(numbers))
+    places, entries = distinct_entries(column)
+    texts = [str(entry).strip() for entry in entries.tolist()]
+    is_blank = np.array([text in blanks or _float(text) in numbers for text in texts] + [False], dtype=bool)[places]
+    return column.mask(pd.Series(is_blank, index=column.index))
+
+
+def _has_text(column: pd.Series) -> pd.Series:
+    """Return which entries are present, and no text that usually stands for a missing one."""
+    places, texts = distinct_texts(column)
+    return pd.Series(np.array([*(not is_blank_text(text) for text in texts), False])[places], index=column.index)
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _as_written(column: pd.Series, form: NumberFormat) -> pd.Series:
+    """Return entries as texts, with stored numbers as the format of a column writes them."""
+    places, entries = distinct_entries(column)
+    if not any(map(_is_stored, entries.tolist())):
+        return column
+    texts = [form.written(entry) if _is_stored(entry) else text_of(entry) for entry in entries.tolist()]
+    return pd.Series(np.array([*texts, np.nan], dtype=object)[places], index=column.index, dtype=object)
+
+
+def _is_stored(entry: object) -> bool:
+    return isinstance(entry, Number) and not isinstance(entry, bool | np.bool_) and is_readable(entry)
 
 
 def is_unnamed(name: str) -> bool:

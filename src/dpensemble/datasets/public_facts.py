@@ -28,14 +28,14 @@ from dpensemble._entries import is_table, require_readable
 from dpensemble._units import number_units
 from dpensemble.datasets.columns import (
     as_text,
-    date_formats,
     in_parts,
     is_number,
     number_columns,
     numbers_of,
-    which_are_dates,
 )
 from dpensemble.datasets.csv import looks_like_decimal_comma
+from dpensemble.datasets.dates import date_formats, which_are_dates
+from dpensemble.datasets.formats import EntryRules, as_options
 from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
 from dpensemble.errors import ColumnWarning, DataError, InvalidParameterError
 
@@ -210,13 +210,31 @@ def _table_notes(
 ) -> list[Note]:
     """Return remarks on a public table of `n_units` units, on which `preparation` was fitted. By default each row."""
     words, remarks = preparation.words(), _Remarks(has_unit, len(public) if n_units is None else n_units)
-    return [
-        note
-        for place in _worth_a_look(public)
-        for note in remarks.of_column(
-            str(public.columns[place]), public.iloc[:, place], words[str(public.columns[place])]
-        )
-    ]
+    written, declared = _written_notes(public, preparation), preparation.columns or {}
+    notes = []
+    for place in _worth_a_look(public):
+        name = str(public.columns[place])
+        if name in written:
+            notes.append(written[name])
+        elif name not in declared:
+            notes += remarks.of_column(name, public.iloc[:, place], words[name])
+    return notes
+
+
+def _written_notes(public: pd.DataFrame, preparation: TablePreparation) -> dict[str, Note]:
+    """Return a remark on each column of written numbers, and on what becomes blank there."""
+    blank, notes = preparation.blank_entries(public), {}
+    for name, kind in preparation.words().items():
+        if name not in preparation.formats_:
+            continue
+        entries = as_text(public[name])
+        lost = entries[blank[name]].value_counts()
+        blanks = f"; blank are {_quoted_counts(lost)}" if len(lost) else ""
+        example = _quoted_counts(entries[~blank[name]].value_counts())
+        text = f"column {name!r} is read as {kind}: {example}{blanks}"
+        cure = "" if name in (preparation.columns or {}) else "; if that is wrong, give --column NAME=KIND"
+        notes[name] = Note(name, f"{text}{cure}.", is_doubtful=False)
+    return notes
 
 
 def warn_of_columns(public: Any, *, has_unit: bool) -> None:
@@ -323,13 +341,7 @@ class _Remarks:
     def _of_text(self, name: str, entries: pd.Series, different: int, drop: str) -> Iterator[Note]:
         """Distinguish free text, ids and unreadable dates from categories."""
         texts = as_text(entries)
-        if len(date_formats(texts)) > 1:
-            yield Note(
-                name,
-                f"column {name!r} holds dates in which days may be months, so it is read as text: write them as "
-                "2025-12-31, or leave it out.",
-            )
-        elif len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
+        if len(texts) and texts.map(looks_like_decimal_comma).mean() > _NEARLY_ALL:
             yield Note(
                 name,
                 f'column {name!r} looks like numbers with decimal commas, but is read as text: give --decimal ",".',
@@ -410,7 +422,8 @@ class FactsToJudge:
     `purposes` has the column of each purpose, such as ``{"unit": "patient"}``. `groups` are columns of groups, and
     `drop` columns to leave out. `labels` has two columns for each public table with the target: labels as they are
     written, and in the form of the classes. `rows` are public rows as they are learned from, without rows if columns
-    are declared. `units` has the unit of each of these rows if the public table has that column.
+    are declared. `units` has the unit of each of these rows if the public table has that column. `entries` states how
+    entries are read.
     """
 
     classes: Sequence[object]
@@ -421,14 +434,19 @@ class FactsToJudge:
     labels: Mapping[str, tuple[pd.Series, pd.Series]] = field(default_factory=dict)
     rows: pd.DataFrame | None = None
     units: Sequence[object] | None = None
+    entries: EntryRules = field(default_factory=EntryRules)
 
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """How each column is read, in words, and notes on what is suspicious. Both may be published."""
+    """How each column is read, in words, and notes on what is suspicious. Both may be published.
+
+    `preparation` was fitted on the public rows. It is None without any.
+    """
 
     columns: Mapping[str, str]
     notes: tuple[Note, ...]
+    preparation: TablePreparation | None = None
 
 
 def judge(facts: FactsToJudge) -> _Judgement:
@@ -436,10 +454,11 @@ def judge(facts: FactsToJudge) -> _Judgement:
     notes = [note for check in _CHECKS for note in check(facts)]
     if facts.rows is None or not len(facts.rows):
         return _Judgement({}, tuple(notes))
-    preparation = TablePreparation().fit(facts.rows)
+    with as_options():
+        preparation = TablePreparation(**facts.entries.settings()).fit(facts.rows)
     n_units = None if facts.units is None else len(number_units(facts.units)[0])
     notes += _table_notes(facts.rows, preparation, has_unit=facts.purposes.get("unit") is not None, n_units=n_units)
-    return _Judgement(preparation.words(), tuple(notes))
+    return _Judgement(preparation.words(), tuple(notes), preparation)
 
 
 def ids_of_two_forms(ids: Sequence[object]) -> int:

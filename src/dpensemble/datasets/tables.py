@@ -43,6 +43,7 @@ from dpensemble.datasets.columns import (
     texts_of,
 )
 from dpensemble.datasets.csv import CSVFormat, Expected, advice, csv_chunks, is_csv, looks_like_decimal_comma, read_csv
+from dpensemble.datasets.formats import points_may_group
 from dpensemble.datasets.frames import as_pandas, require_names
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -67,6 +68,7 @@ def read_table(
     sheet: str | None = None,
     like: Expected | None = None,
     not_blank: Mapping[str, Collection[str]] | None = None,
+    written: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Read a CSV, Excel or Parquet file by its ending, or a folder of Parquet files as one table.
 
@@ -101,6 +103,9 @@ def read_table(
     not_blank : mapping of str to collection of str, optional
         Texts that are entries of a column of a CSV file, such as a class called None. In other columns, None, NA, n/a,
         null, nan and the like are blanks.
+    written : collection of str, optional
+        With ``guess``, columns that stay texts. If this is given, even without a name, so does a column in which every
+        number may be thousands, such as 1.234, unless ``decimal`` is. `TablePreparation` reads such columns.
 
     Returns
     -------
@@ -127,7 +132,9 @@ def read_table(
     if table.empty:
         raise DataError(f"{path} has no rows: give a table with rows.")
     require_names(str(path), table.columns, quoted=guess)
-    return _guess_numbers(table) if guess and text else table
+    if not (guess and text):
+        return table
+    return _guess_numbers(table, () if written is None else written, doubts=written is not None and decimal is None)
 
 
 @guarded_rows
@@ -186,11 +193,17 @@ def readable(path: Path) -> Iterator[None]:
         raise FileError(f"{path} cannot be read: {advice(error, kind)}.") from None
 
 
-def _guess_numbers(table: pd.DataFrame) -> pd.DataFrame:
+def _guess_numbers(table: pd.DataFrame, written: Collection[str], *, doubts: bool) -> pd.DataFrame:
+    """Return a table with columns of numbers as numbers, except those in `written`, and doubtful ones on request."""
     columns = np.arange(table.shape[1])
     parts = [(part, *numbers) for part, numbers in in_parts(table, columns, numbers_of)]
     numeric = np.concatenate([~odd & ~np.isnan(values).all(axis=0) for _, values, odd in parts])
-    values = np.concatenate([values for _, values, _ in parts], axis=1)[:, numeric]
+    numeric &= ~table.columns.isin(list(written))
+    values = np.concatenate([values for _, values, _ in parts], axis=1)
+    if doubts:
+        for place in np.flatnonzero(numeric).tolist():
+            numeric[place] = not points_may_group(table.iloc[:, place], values[:, place])
+    values = values[:, numeric]
     return assembled(table, columns[numeric], values, table.iloc[:, columns[~numeric]])
 
 

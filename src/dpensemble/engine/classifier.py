@@ -295,8 +295,13 @@ class TableClassifier(PrivateClassifier):
     compares_public_rows: ClassVar[bool] = True
     #: A table without rows, with the kinds of its columns.
     columns_: Any
+    #: The step that reads entries as public rows write them, or None.
+    preparation_: object = None
 
     def _new_rows(self, X: Any) -> Any:
+        if self.preparation_ is not None:
+            # The student begins with that step.
+            return self.student_.in_order(X)
         return arguments.new_rows(self, X, self.columns_)
 
     @takes_any_frame

@@ -26,7 +26,7 @@ from dpensemble.methods.label_moments import LabelMomentsClassifier
 from dpensemble.methods.private_majority import PrivateMajorityClassifier
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners, zeroes_bad
+from dpensemble.rows.arguments import Owners, PreparedRows, zeroes_bad
 from dpensemble.rows.checked import TableForm
 from dpensemble.student import marked, with_names
 
@@ -95,6 +95,8 @@ class AutoClassifier(TableClassifier):
         The published classifier, as for the selected method.
     classes : sequence
         All possible labels. They must be declared, because reading them from private labels would leak information.
+    columns : dict of str to str, optional
+        The kind of a column. See `LabelMomentsClassifier`.
     declared_columns : mapping, optional
         Declares columns in a run without public rows. See `LabelMomentsClassifier`.
     epsilon, delta
@@ -140,6 +142,7 @@ class AutoClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
+        columns: Mapping[str, str] | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -187,7 +190,8 @@ class AutoClassifier(TableClassifier):
         """
         arguments.refuse_others(others)
         with guarded_fit(self, ledger, (X, y, X_public)):
-            X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
+            rows = PreparedRows(self, X_public)
+            X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             # A wrong argument raises whichever method is chosen.
             numbers = arguments.public_unit_numbers(public_units, len(public))
             # A text as epsilon would end the choice of a method by another error.
@@ -205,7 +209,7 @@ class AutoClassifier(TableClassifier):
             )
             recommendation = decided("method", lambda: _recommend(facts))
             if recommendation.method == LabelMomentsClassifier.name:
-                moments = LabelMomentsClassifier(**self._settings_without("n_jobs"))
+                moments = LabelMomentsClassifier(**self._settings_without("n_jobs", "columns"))
                 # The names of the columns that the model reads.
                 validate_data(moments, public, skip_check_array=True)
                 self.fitted_ = moments._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
@@ -214,12 +218,13 @@ class AutoClassifier(TableClassifier):
                 self.fitted_, student = self._fitted_majority(X, y, public, units, fewest_units)
             self.columns_ = public.iloc[:0]
             self.result_ = replace(self.fitted_.result_, student=student, recommendation=recommendation)
+            rows.publish(self)
             return self
 
-    def _settings_without(self, dropped: str) -> dict[str, Any]:
+    def _settings_without(self, *dropped: str) -> dict[str, Any]:
         """Return the settings that differ from None, for another method."""
         settings = self.get_params(deep=False).items()
-        return {name: value for name, value in settings if value is not None and name != dropped}
+        return {name: value for name, value in settings if value is not None and name not in dropped}
 
     def _fitted_majority(
         self, X: Any, y: Any, public: Any, units: ArrayLike | None, fewest_units: int | None
@@ -233,7 +238,7 @@ class AutoClassifier(TableClassifier):
         rows = np.array(encoder.transform(table), dtype=np.float64)
         # A row of NaN counts as bad.
         rows[~good] = np.nan
-        majority = PrivateMajorityClassifier(**self._settings_without("declared_columns"))
+        majority = PrivateMajorityClassifier(**self._settings_without("columns", "declared_columns"))
         majority.fit(rows, y, X_public=encoder.transform(public), units=units, fewest_units=fewest_units)
         pipeline = Pipeline([("encoder", encoder), ("student", majority.student_)])
         student = with_names(pipeline, n_columns=public.shape[1])

@@ -50,7 +50,15 @@ from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners, names_of, public_table, public_unit_numbers, sorted_classes, zeroes_bad
+from dpensemble.rows.arguments import (
+    Owners,
+    PreparedRows,
+    names_of,
+    public_table,
+    public_unit_numbers,
+    sorted_classes,
+    zeroes_bad,
+)
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 from dpensemble.rows.source import BlockSource, Read, RowSource
@@ -377,6 +385,10 @@ class LabelMomentsClassifier(TableClassifier):
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
+    columns : dict of str to str, optional
+        The kind of a column, as for `TablePreparation`: ``"number"``, ``"percent"``, ``"money"``, ``"date:%d.%m.%Y"``,
+        ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. With a dict, even an empty one, numbers with signs and dates
+        are read as public rows write them. By default, such columns are categories.
     declared_columns : mapping, optional
         Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
         outside count as its ends. Any other column has a list of categories. Must not depend on private rows.
@@ -451,6 +463,7 @@ class LabelMomentsClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
+        columns: Mapping[str, str] | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
         statistics: str | list[str] | None = None,
@@ -535,10 +548,13 @@ class LabelMomentsClassifier(TableClassifier):
         """
         arguments.refuse_others(others)
         with guarded_fit(self, ledger, (X, y, X_public)):
-            X, y, public = arguments.checked_tables(self, X, arguments.required(y), X_public)
+            rows = PreparedRows(self, X_public)
+            X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
-            return self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+            self._fit_checked(X, y, public, owners, numbers, personal_epsilons, fewest_units)
+            rows.publish(self)
+            return self
 
     def _fit_checked(
         self,
@@ -604,9 +620,11 @@ class LabelMomentsClassifier(TableClassifier):
         """
         if callable(read):
             read = compared_once(read, X_public)
-        given = (read, X_public, n_records, units, fewest_units, public_units)
         with guarded_fit(self, ledger):
+            rows = PreparedRows(self, X_public)
+            given = (rows.blocks(read), rows.X_public, n_records, units, fewest_units, public_units)
             self.result_ = run_steps(_steps_of_blocks(self, *given))
+            rows.publish(self)
         return self
 
 

@@ -14,9 +14,10 @@ of a bad record is no longer than any other, so every sensitivity holds unchange
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
@@ -26,6 +27,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -48,12 +50,15 @@ from dpensemble._entries import (
 )
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._units import declared_units, present_numbers, unit_numbers, units_or_none
-from dpensemble.datasets import as_table, same_columns
+from dpensemble.datasets import TablePreparation, as_table, same_columns
 from dpensemble.datasets.columns import assembled, number_columns, numbers_of, share_memory, text_of
-from dpensemble.datasets.tables import kinds_by
+from dpensemble.datasets.frames import as_pandas
+from dpensemble.datasets.tables import kinds_by, named_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.relations import Relation
+from dpensemble.rows.source import converted_source
+from dpensemble.student import marked, with_names
 
 #: Class id of a bad record.
 BAD = -1
@@ -373,6 +378,76 @@ def public_table(estimator: Any, X_public: Any) -> Any:
         )
     public = as_table(X_public)
     return same_columns("public", public, public)
+
+
+class PreparedRows:
+    """Private and public rows of an estimator with ``columns``, prepared as public rows and these declarations show.
+
+    Without ``columns``, rows stay as they are, and `preparation` is None.
+    """
+
+    def __init__(self, estimator: Rows, X_public: Rows) -> None:
+        self._estimator, self.X_public = estimator, X_public
+        self.preparation: TablePreparation | None = None
+        if estimator.columns is None:
+            return
+        if estimator.declared_columns is not None:
+            raise InvalidParameterError(
+                "columns are read as public rows show them, but declared_columns replace public rows: give one of "
+                "them.",
+                parameter="columns",
+            )
+        self._public = public_table(estimator, X_public)
+        with on_public_rows():
+            self.preparation = TablePreparation(columns=estimator.columns).fit(self._public)
+            self.X_public = self.preparation.transform(self._public)
+
+    def private(self, X: Rows) -> Rows:
+        """Return private rows as prepared ones. No row changes another."""
+        if self.preparation is None:
+            return X
+        keep_bad = zeroes_bad(self._estimator)
+        require_dense("X", X)
+        require_others(X, self._public)
+        rows = named_by(self._public, checked_entries(X, self._public.shape[1], keep_bad=keep_bad))
+        rows = same_columns(
+            "private", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True
+        )
+        return self.preparation.encoded(rows)
+
+    def blocks(self, read: Rows) -> Rows:
+        """Return private rows in blocks or parts, prepared where they are read."""
+        if self.preparation is None:
+            return read
+        # Workers need no public rows.
+        lean = copy.copy(self)
+        lean._public, lean.X_public = self._public.iloc[:0], None
+        return _PreparedBlocks(read, lean) if callable(read) else converted_source(read, lean._with_labels)
+
+    def _with_labels(self, X: Rows, y: Rows) -> tuple[Rows, Rows]:
+        return self.private(X), y
+
+    def publish(self, estimator: Rows) -> None:
+        """Let a fitted estimator and its student take rows as they were given."""
+        estimator.preparation_ = self.preparation
+        if self.preparation is None:
+            return
+        validate_data(estimator, self._public, skip_check_array=True)
+        result = estimator.result_
+        student = with_names(Pipeline([("table", self.preparation), *result.student.steps]))
+        estimator.result_ = replace(result, student=marked(student, for_release=result.guarantee.for_release))
+
+
+class _PreparedBlocks:
+    """A reader of private blocks whose rows are prepared. Its units are those of the reader."""
+
+    def __init__(self, read: Rows, rows: PreparedRows) -> None:
+        self._read, self._rows = read, rows
+        self.units = getattr(read, "units", None)
+
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
+        for X, y in self._read():
+            yield self._rows._with_labels(as_pandas("X", X), y)
 
 
 def public_unit_numbers(public_units: ArrayLike | None, n_public: int) -> Integers | None:

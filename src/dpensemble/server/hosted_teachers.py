@@ -58,7 +58,7 @@ class HostedEnsemble:
         tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=hosted.bad_records))
         relation = member("relation", grant.relation, Relation)
         self._public = tables.X_public.iloc[:0]
-        self._encoder = TableEncoder("median").fit(tables.X_public)
+        self._encoder = TableEncoder("median", **tables.entries.settings()).fit(tables.X_public)
         classes = sorted_classes(tables.classes)
         zeroes = member("bad_records", hosted.bad_records, OnBadRecord) is OnBadRecord.ZERO
         given = tables.X_private, tables.y_private.to_numpy()

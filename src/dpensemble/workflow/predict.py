@@ -24,7 +24,7 @@ from dpensemble._entries import Rows
 from dpensemble._same_code import other_versions as difference_from
 from dpensemble._same_code import versions
 from dpensemble.datasets.arrow_sources import names_source, opened_source, source_frames
-from dpensemble.datasets.columns import as_text, unreadable_dates
+from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.csv import Expected
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.datasets.preparation import numeric_columns
@@ -45,17 +45,20 @@ class UnseenValues:
     def __init__(self, student: Any) -> None:
         self.rows = 0
         self.dates: Counter[str] = Counter()
+        self.numbers: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         encoder = as_library_transformer(student.named_steps["encoder"])
         preparation = student.named_steps.get("table", encoder.preparation_)
-        self._formats = {} if preparation is None else preparation.dates_
+        self._preparation = preparation
         self._categories = encoder.known_categories
 
     def add(self, table: pd.DataFrame) -> None:
         """Count such entries in a table whose columns have the kinds that the student was trained on."""
         self.rows += len(table)
-        for name, date in self._formats.items():
-            self.dates[name] += int(unreadable_dates(table[name], date["format"]).sum())
+        if self._preparation is not None:
+            for name, number in self._preparation.unread(table).sum().items():
+                counts = self.dates if name in self._preparation.dates_ else self.numbers
+                counts[str(name)] += int(number)
         for name, categories in self._categories.items():
             if name in table:
                 entries = as_text(table[name].dropna())
@@ -65,6 +68,7 @@ class UnseenValues:
         """Return a sentence for people, or None if every entry can be used."""
         parts = [
             (+self.dates, "a date that cannot be read", "which counts as blank"),
+            (+self.numbers, "a number that is not written as in the public rows", "which counts as blank"),
             (+self.unknown, "a category that is new or rare to the student", "which counts as any other"),
         ]
         sentences = [f"{what} in {_columns(counter)}, {counts}" for counter, what, counts in parts if counter]

@@ -22,6 +22,7 @@ from typing import Any
 
 from dpensemble._files import file_bytes, is_signature_of, note_of, noted_once, read_json, signature_of, state_home
 from dpensemble._spending import Spending
+from dpensemble.datasets.formats import RULES
 from dpensemble.errors import FileError, LedgerError, file_errors, known_text
 from dpensemble.workflow import disk
 from dpensemble.workflow.disk import Claim, DrawnFile, journal_path, replace_own_file, signals_later
@@ -35,6 +36,9 @@ _CHARGE = "charge"
 _LEDGER, _DATA_SET, _RELEASE = "ledger", "data_set", "release"
 # Entry of ``about`` with the run's random name, under which the state folder notes the run's end.
 _RUN = "run"
+
+#: Entry of ``about`` with the version of the rules by which entries are read.
+READING_RULES = "reading_rules"
 
 
 class _Stage(StrEnum):
@@ -113,6 +117,12 @@ class Journal:
         # Without a rule, an earlier version began the run, whose default did not depend on the number of units.
         rule = self.budgets[0].get("delta_rule", "as the version that began the run chose it")
         return float(self.budgets[0]["delta"]), str(rule)
+
+    @property
+    def reading_rules(self) -> int:
+        """The version of the rules by which the run reads entries. Runs of earlier versions name none."""
+        rules: int = self.about.get(READING_RULES, 1)
+        return rules
 
     @property
     def is_signed(self) -> bool:
@@ -264,6 +274,8 @@ def _is_about(about: object) -> bool:
     command = about.get(_COMMAND, [])
     texts = [about.get(_WORKING_FOLDER, ""), about.get(_RUN, ""), *charge.values()]
     texts += command if isinstance(command, list) else [None]
+    if about.get(READING_RULES, 1) not in (1, RULES):
+        return False
     return all(isinstance(text, str) for text in texts) and ((_COMMAND in about) == (_WORKING_FOLDER in about))
 
 

@@ -24,6 +24,7 @@ from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
+from dpensemble.datasets.formats import RULES, EntryRules
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -262,6 +263,8 @@ class TableFiles:
         rows. Values that are not declared form the group "other".
     more_private : sequence of path
         Further files of private records with the same columns. Their records follow those of `private`, in this order.
+    entries : EntryRules
+        What is declared about the entries of columns.
     """
 
     private: Path
@@ -276,6 +279,11 @@ class TableFiles:
     form: CSVFormat = field(default_factory=CSVFormat)
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     more_private: Sequence[Path] = ()
+    entries: EntryRules = field(default_factory=EntryRules)
+
+    def __post_init__(self) -> None:
+        # The reader of CSV files puts points into numbers with decimal commas.
+        object.__setattr__(self, "entries", replace(self.entries, decimal=self.form.decimal))
 
     @property
     def all_private(self) -> tuple[Path, ...]:
@@ -317,6 +325,8 @@ class TableFiles:
             sheet=self.form.sheet,
             like=like,
             not_blank=self._labels_like_blanks(),
+            # Earlier versions read every column of numbers as numbers.
+            written=None if not guess or self.entries.rules < RULES else list(self.entries.columns),
         )
 
     def read_private(self, *, keep_broken: bool, like: Expected) -> pd.DataFrame:
@@ -389,6 +399,12 @@ class TableFiles:
                 f"declared_columns={str(columns)!r} are only for runs without public rows, but "
                 f"public={str(self.public)!r} has some: give one of them.",
                 parameter="declared_columns",
+            )
+        if self.entries.settings()["columns"] or self.entries.blank:
+            raise InvalidParameterError(
+                "column and blank are about columns of public rows, but declared_columns replace them: leave column "
+                "and blank out, and write plain numbers.",
+                parameter="column",
             )
         declared = {name: one for name, one in _read_columns(columns).items() if name not in self.drop}
         both = [name for name in declared if name in (self.target, self.unit, budgets)]

@@ -21,7 +21,7 @@ from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._units import named_units, number_units, units_or_none
 from dpensemble.allocation.budget_groups import BudgetRequest, parse_budgets
-from dpensemble.datasets import load_adult, three_way_split
+from dpensemble.datasets import TablePreparation, load_adult, three_way_split
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
 from dpensemble.datasets.columns import (
     as_text,
@@ -33,6 +33,7 @@ from dpensemble.datasets.columns import (
     unit_entries,
 )
 from dpensemble.datasets.csv import Expected, is_csv
+from dpensemble.datasets.formats import EntryRules
 from dpensemble.datasets.public_facts import FactsToJudge, Note, judge
 from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, require_complete, take_kinds
 from dpensemble.errors import DataError, InvalidParameterError, nearest
@@ -109,12 +110,16 @@ def _refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _ColumnKinds:
-    """Public features, declared columns if there are any, classes, and what the method can read."""
+    """Public features, declared columns if there are any, classes, and what the method can read.
+
+    `preparation` was fitted on the public rows, and knows how entries are written. None without public rows.
+    """
 
     public: pd.DataFrame
     declared: dict[str, Any] | None
     classes: list[Any]
     options: ReadOptions
+    preparation: TablePreparation | None = None
 
     def without_rows(self) -> _ColumnKinds:
         """Return the same kinds without public rows and workers, which conversions of other tables do not need."""
@@ -124,6 +129,8 @@ class _ColumnKinds:
         """Return the table called `name` with the public or declared columns and kinds."""
         private = name == "private"
         keep_bad = private and self.options.keep_bad
+        if self.preparation is not None:
+            table = self.preparation.as_declared(table)
         if self.declared is None:
             return take_kinds(name, table, self.public, keep_bad=keep_bad, encoded=private)
         with kinds_by("--declared-columns"):
@@ -331,6 +338,7 @@ class Tables:
     notes: tuple[Note, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     declared_columns: dict[str, Any] | None = None
+    entries: EntryRules = field(default_factory=EntryRules)
     target: str | None = None
     groups: dict[str, tuple[str, ...]] | None = None
     private_groups: pd.DataFrame | None = None
@@ -451,9 +459,9 @@ def file_tables(
     target = _column(written.private, files.target, "target", "private", shown)
     no_features = [files.target, *written.private_only]
     public = _public_features(_without(written.public, no_features), options)
-    kinds = _ColumnKinds(public, written.declared, files.labels, options)
     facts, truth = _with_public_labels(facts, written.public.get(files.target), files.labels)
     judgement = judge(replace(facts, rows=public, units=public_units))
+    kinds = _ColumnKinds(public, written.declared, files.labels, options, judgement.preparation)
     records = _private_records(files, kinds, written, target, units)
     like, groups, private_groups = written.like, written.groups, written.private_groups
     # As read, entries are texts, which take several times as much memory as numbers.
@@ -481,6 +489,7 @@ def _judged_options(files: TableFiles, budgets_column: str | None) -> FactsToJud
         purposes={"unit": files.unit, "budgets": budgets_column},
         groups=list(files.groups),
         drop=files.drop,
+        entries=files.entries,
     )
     judge(facts)
     return facts
@@ -505,6 +514,7 @@ def _public_fields(files: TableFiles, kinds: _ColumnKinds) -> dict[str, Any]:
         "unit_column": files.unit,
         "declared_columns": kinds.declared,
         "target": files.target,
+        "entries": files.entries,
     }
 
 

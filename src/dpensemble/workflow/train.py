@@ -25,6 +25,7 @@ from dpensemble.allocation.budget_groups import PersonalBudgets, personal_budget
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets import TableEncoder, TablePreparation
 from dpensemble.datasets.columns import ComparedOnce, EqualRows, equal_rows, number_columns, plain_texts
+from dpensemble.datasets.formats import EntryRules
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, once_prepared
 from dpensemble.engine.voting import PrivateDiagnostics
@@ -58,7 +59,7 @@ class RowConversion:
     It learns only from the rows of `public`. Without rows, `public` only defines the kinds of declared columns.
     """
 
-    def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool) -> None:
+    def __init__(self, public: pd.DataFrame, model: Any, *, fill: bool, entries: EntryRules | None = None) -> None:
         tabular, takes_nan = model.takes_tables, get_tags(model).input_tags.allow_nan
         if fill and tabular and takes_nan:
             raise InvalidParameterError(
@@ -68,8 +69,9 @@ class RowConversion:
         how = None if not fill else "nan" if takes_nan else "median"
         self._public, self._tabular, self._takes_nan = public, tabular, takes_nan
         self._keep_bad = zeroes_bad(model)
-        self._preparation = TablePreparation(how).fit(public) if len(public) else None
-        self._encoder = None if tabular else TableEncoder(how).fit(public)
+        self._entries = {} if entries is None else entries.settings()
+        self._preparation = TablePreparation(how, **self._entries).fit(public) if len(public) else None
+        self._encoder = None if tabular else TableEncoder(how, **self._entries).fit(public)
         self.blanks = {"median": "filled in from public rows", "nan": "filled in from public rows, NaN in numbers"}.get(
             how or "", "taken as they are" if tabular and takes_nan else "refused"
         )
@@ -136,7 +138,7 @@ class RowConversion:
     def _plain_encoder(self) -> TableEncoder:
         if self._encoder is not None and self._encoder.fill != "nan":
             return self._encoder
-        return TableEncoder("median").fit(self._public)
+        return TableEncoder("median", **self._entries).fit(self._public)
 
     def student_of_tables(self, student: Any) -> Pipeline:
         """Return a student that takes tables as they are read from files."""
@@ -385,7 +387,7 @@ def _prepare(
 ) -> Prepared:
     personal = _require_budgets(model, tables)
     start = perf_counter()
-    reader = RowConversion(tables.X_public, model, fill=fill)
+    reader = RowConversion(tables.X_public, model, fill=fill, entries=tables.entries)
     seconds = {"encoding": perf_counter() - start}
     alone = public_alone(reader, tables)
     model = clone(model).set_params(classes=tables.classes)
