@@ -17,6 +17,7 @@ from scipy import stats
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import public_rows
+from dpensemble.moments.fits import fit_moments
 from dpensemble.moments.public_rows import (
     _CAUTION,
     Drift,
@@ -29,7 +30,6 @@ from dpensemble.moments.public_rows import (
     _readable_share,
     _some_rows,
 )
-from dpensemble.moments.softmax import fit_softmax
 from dpensemble.moments.whole import UNIT, probabilities
 
 ROWS = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 4.0], [5.0, 5.0]])
@@ -282,11 +282,11 @@ def test_a_run_that_cannot_decide_trusts_public_rows_less(visits, monkeypatch):
     X, y, whose, public, _ = visits
     trusted = []
 
-    def fit_and_note(rounds, public_rows, **more):
+    def fit_and_note(rounds, public_rows, *more, **others):
         trusted.append(public_rows)
-        return fit_softmax(rounds, public_rows, **more)
+        return fit_moments(rounds, public_rows, *more, **others)
 
-    monkeypatch.setattr("dpensemble.moments.softmax.fit_softmax", fit_and_note)
+    monkeypatch.setattr("dpensemble.moments.softmax.fit_moments", fit_and_note)
     with pytest.warns(UserWarning, match="the test cannot decide whether public rows look like the private ones"):
         found = moments(rounds=1).fit(X, y, X_public=public, units=whose)
     assert found.drift_.undecided is Undecided.UNKNOWN_UNITS

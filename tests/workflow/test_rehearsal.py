@@ -59,7 +59,9 @@ class Branches:
         charge, run, of = releaser.charge_and_draw, rounds.run, learned.of.__func__
 
         def charged(releaser, query, total, *given, **named):
-            self.note((type(query).__name__, total.shape))
+            # How many bins the histograms of quality have depends on the published student.
+            by_student = type(query).__name__ == "_QualitySum"
+            self.note((type(query).__name__, None if by_student else total.shape))
             return charge(releaser, query, total, *given, **named)
 
         def ran(rounds, *given):
@@ -121,10 +123,6 @@ def test_what_follows_an_alarm_is_rehearsed(monkeypatch, n_public, relation):
     given = replace(given, X_private=given.X_private + 3.0)
     model = LabelMomentsClassifier(**SETTINGS | {"epsilon": 5.0, "relation": relation})
     train(given, model, rehearsal=rehearse)
-    if n_public == 300 and relation == "replace-one":
-        # Class sums contain the mean, so no mean comes first.
-        assert "alarm" not in branches.done
-        return
     assert branches.done["run"][-1][0]
     assert {one[0] for one in branches.done["alarm"]} == {one[0] for one in branches.done["run"]}
     assert not branches.done["rehearsal"][-1][0]
