@@ -80,6 +80,33 @@ def test_doubt_counts_units():
     assert by_unit.average(np.ones((4, 1))).ravel() == pytest.approx(UNITS.means(ROWS).mean(axis=0))
 
 
+@pytest.mark.parametrize(("n_rows", "together"), [(50, 0.0), (200, 0.0), (200, 0.9)])
+def test_the_ridge_is_the_error_of_correlations_relative_to_their_size(n_rows, together):
+    """Of 40 features, some of which go together. The expected error of a correlation is known from 200 samples."""
+    rng = np.random.default_rng(0)
+
+    def rows():
+        shared = rng.normal(size=(n_rows, 1))
+        features = np.sqrt(1 - together) * rng.normal(size=(n_rows, 40)) + np.sqrt(together) * shared
+        return np.hstack([features / 8, np.full((n_rows, 1), 0.2)])
+
+    blocks = np.append(np.zeros(40, dtype=np.int64), 1)
+    ridges = [PublicRows(rows(), blocks, 2).ridge for _ in range(20)]
+    size = 40 * (1 + 39 * (together**2 + (1 - together**2) ** 2 / n_rows))
+    assert np.mean(ridges) == pytest.approx(40**2 / size / n_rows, rel=0.05)
+
+
+def test_the_ridge_makes_variances_larger_and_leaves_the_constant():
+    rng = np.random.default_rng(0)
+    public = PublicRows(np.hstack([rng.normal(size=(30, 4)), np.full((30, 1), 0.2)]), np.array([0, 0, 0, 0, 1]), 2)
+    values, factor = rng.normal(size=(30, 2)), 0.3
+    values[:, 0] = 0.7
+    without, more = (public.sample.covariance(values, factor, 0.1, ridge) for ridge in (0.0, 0.5))
+    alone = public.sample.covariance(values, factor)
+    assert more - without == pytest.approx(np.diag(0.5 * alone.diagonal()), abs=1e-6)
+    assert public.sample.covariance(np.ones((30, 1)), ridge=0.5)[-1] == pytest.approx(np.zeros(5), abs=1e-7)
+
+
 @pytest.mark.parametrize("n_rows", [60, 2000])
 def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
     # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.

@@ -137,7 +137,7 @@ def _private_mean(released: Floats, spread: float, public: PublicRows, n_units: 
     """Return the expected mean of private features, by public rows and a noisy mean, and what is unknown of it."""
     ones: Floats = np.ones((public.features.shape[0], 1))
     mean = public.average(ones)[:, 0]
-    of_rows = public.sample.covariance(ones[public.sample.rows], 1 / n_units + public.doubt)
+    of_rows = public.sample.covariance(ones[public.sample.rows], 1 / n_units + public.doubt, ridge=public.ridge)
     both = of_rows.copy()
     both[np.diag_indices_from(both)] += spread**2
     weight = linalg.cho_solve((positive_root(both), True), of_rows)
@@ -199,7 +199,7 @@ class _Errors:
             width = _width(basis)
             labels = np.maximum(_curvature(chances, basis), _LEAST_VARIANCE / (len(basis) - 1))
             doubt = (1 / n_units + public.doubt) / width
-            covariance = sample.covariance(left @ basis, doubt, omega**2 * labels / n_units)
+            covariance = sample.covariance(left @ basis, doubt, omega**2 * labels / n_units, public.ridge)
             covariance[np.diag_indices_from(covariance)] += seen.spreads**2
             if seen.added is not None and not number:
                 covariance += seen.added
