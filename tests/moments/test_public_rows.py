@@ -17,6 +17,7 @@ from scipy import stats
 from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import public_rows
+from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.public_rows import (
     _CAUTION,
     Drift,
@@ -125,6 +126,25 @@ def test_alarms_stay_rare_with_many_features_and_little_noise():
         mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
         alarms += Drift.of(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
     assert alarms <= 2
+
+
+@pytest.mark.parametrize("law", [np.ones(500), 1 / np.arange(1, 501), 0.99 ** np.arange(800)])
+@pytest.mark.parametrize("spread", [1e-5, 1e-3])
+def test_categories_that_public_rows_chose_raise_no_alarm(law, spread):
+    """12 draws at a rate of at most 1e-3: more than 1 happens with a probability below 1e-4. There were 12 alarms."""
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(12):
+        public, private = (pd.DataFrame({"code": rng.choice(len(law), n, p=law / law.sum())}) for n in (3000, 10_000))
+        public, private = public.astype(str), private.astype(str)
+        table_map = TableMap().fit(public)
+        mean = np.asarray(table_map.transform(private).mean(axis=0)).ravel()
+        mean = mean + spread * rng.normal(size=len(mean))
+        fresh = table_map.transform(table_map.as_fresh(public, None))
+        alarms += Drift.of(mean, spread, fresh, 10_000).alarm
+        moved = (private["code"].astype(int) // 2).astype(str).to_frame()
+        mean = np.asarray(table_map.transform(moved).mean(axis=0)).ravel()
+        assert Drift.of(mean, spread, fresh, 10_000).alarm
+    assert alarms <= 1
 
 
 def test_a_shift_larger_than_chance_and_noise_is_found():
