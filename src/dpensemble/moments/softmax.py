@@ -48,7 +48,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,7 +252,8 @@ def _fit_linear(
     scales[-1] = _CONSTANT_CHANCE / public.constant
     fitted, chances = None, np.tile(shares, (len(sample.rows), 1))
     for _ in range(fewer(_LINEAR_TURNS, 2)):
-        systems = [_System(0.0, 0.0, basis) for basis in bases]
+        size = public.features.shape[1]
+        systems = [_System(np.zeros((size, size)), np.zeros((size, basis.shape[1])), basis) for basis in bases]
         for seen, slope, rest in zip(rounds, slopes, rests, strict=True):
             errors = _Errors.of(seen, bases, chances, fitted, public, n_units)
             systems = [one.with_round(root, slope, rest) for one, root in zip(systems, errors.roots, strict=True)]
@@ -267,8 +268,8 @@ def _fit_linear(
 class _System:
     """Precision and evidence of the coefficients along a group of contrasts."""
 
-    information: Any
-    target: Any
+    information: Floats
+    target: Floats
     basis: Floats
 
     def with_round(self, root: Floats, slope: Floats, rest: Floats) -> _System:
