@@ -18,6 +18,7 @@ from dpensemble import AutoClassifier, LabelMomentsClassifier
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import public_rows
 from dpensemble.moments.fits import fit_moments
+from dpensemble.moments.maps.tables import TableMap
 from dpensemble.moments.public_rows import (
     _CAUTION,
     Drift,
@@ -80,6 +81,33 @@ def test_doubt_counts_units():
     assert by_unit.average(np.ones((4, 1))).ravel() == pytest.approx(UNITS.means(ROWS).mean(axis=0))
 
 
+@pytest.mark.parametrize(("n_rows", "together"), [(50, 0.0), (200, 0.0), (200, 0.9)])
+def test_the_ridge_is_the_error_of_correlations_relative_to_their_size(n_rows, together):
+    """Of 40 features, some of which go together. The expected error of a correlation is known from 200 samples."""
+    rng = np.random.default_rng(0)
+
+    def rows():
+        shared = rng.normal(size=(n_rows, 1))
+        features = np.sqrt(1 - together) * rng.normal(size=(n_rows, 40)) + np.sqrt(together) * shared
+        return np.hstack([features / 8, np.full((n_rows, 1), 0.2)])
+
+    blocks = np.append(np.zeros(40, dtype=np.int64), 1)
+    ridges = [PublicRows(rows(), blocks, 2).ridge for _ in range(20)]
+    size = 40 * (1 + 39 * (together**2 + (1 - together**2) ** 2 / n_rows))
+    assert np.mean(ridges) == pytest.approx(40**2 / size / n_rows, rel=0.05)
+
+
+def test_the_ridge_makes_variances_larger_and_leaves_the_constant():
+    rng = np.random.default_rng(0)
+    public = PublicRows(np.hstack([rng.normal(size=(30, 4)), np.full((30, 1), 0.2)]), np.array([0, 0, 0, 0, 1]), 2)
+    values, factor = rng.normal(size=(30, 2)), 0.3
+    values[:, 0] = 0.7
+    without, more = (public.sample.covariance(values, factor, 0.1, ridge) for ridge in (0.0, 0.5))
+    alone = public.sample.covariance(values, factor)
+    assert more - without == pytest.approx(np.diag(0.5 * alone.diagonal()), abs=1e-6)
+    assert public.sample.covariance(np.ones((30, 1)), ridge=0.5)[-1] == pytest.approx(np.zeros(5), abs=1e-7)
+
+
 @pytest.mark.parametrize("n_rows", [60, 2000])
 def test_alarms_without_drift_are_as_rare_as_stated(n_rows):
     # 300 draws at a rate of at most 1e-3: more than 4 happen with a probability below 2e-5.
@@ -98,6 +126,25 @@ def test_alarms_stay_rare_with_many_features_and_little_noise():
         mean = (rng.normal(size=(2000, 60)) / 8).mean(axis=0) + 1e-6 * rng.normal(size=60)
         alarms += Drift.of(mean, 1e-6, rng.normal(size=(150, 60)) / 8, 2000).alarm
     assert alarms <= 2
+
+
+@pytest.mark.parametrize("law", [np.ones(500), 1 / np.arange(1, 501), 0.99 ** np.arange(800)])
+@pytest.mark.parametrize("spread", [1e-5, 1e-3])
+def test_categories_that_public_rows_chose_raise_no_alarm(law, spread):
+    """12 draws at a rate of at most 1e-3: more than 1 happens with a probability below 1e-4. There were 12 alarms."""
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(12):
+        public, private = (pd.DataFrame({"code": rng.choice(len(law), n, p=law / law.sum())}) for n in (3000, 10_000))
+        public, private = public.astype(str), private.astype(str)
+        table_map = TableMap().fit(public)
+        mean = np.asarray(table_map.transform(private).mean(axis=0)).ravel()
+        mean = mean + spread * rng.normal(size=len(mean))
+        fresh = table_map.transform(table_map.as_fresh(public, None))
+        alarms += Drift.of(mean, spread, fresh, 10_000).alarm
+        moved = (private["code"].astype(int) // 2).astype(str).to_frame()
+        mean = np.asarray(table_map.transform(moved).mean(axis=0)).ravel()
+        assert Drift.of(mean, spread, fresh, 10_000).alarm
+    assert alarms <= 1
 
 
 def test_a_shift_larger_than_chance_and_noise_is_found():

@@ -28,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import is_missing, shown
-from dpensemble._entries import Floats, Rows, is_table, require_readable
+from dpensemble._entries import Floats, Integers, Rows, is_table, require_readable
 from dpensemble._files import pipes_kept
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets.arrow import ParquetTable, is_parquet
@@ -494,6 +494,13 @@ class LibraryTransformer:
     def as_declared(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table in which declared categories are texts, even if they are written as numbers."""
         return table
+
+    def as_fresh(self, public: pd.DataFrame, units: Integers | None) -> pd.DataFrame:  # noqa: ARG002
+        """Return public rows whose mean features are those of rows that the map was not fitted on.
+
+        `units` are the number of each row's unit, or None if each row is a unit.
+        """
+        return public
 
     def on_table(self, coefficients: Floats, public: pd.DataFrame) -> tuple[LibraryTransformer, Floats] | None:  # noqa: ARG002
         """Return a map that reads columns separately, and coefficients of its features, or None."""

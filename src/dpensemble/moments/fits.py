@@ -235,7 +235,9 @@ class _ObservedOfTwo:
         p, omega, centre = (one[sample.rows] for one in (place.p, seen.weights[:, number], seen.centres[:, [number]]))
         q = (p * (1 - p))[:, 0]
         doubt = 1 / seen.n_units + seen.public.doubt
-        variance = sample.covariance(omega[:, None] * (p - centre), doubt, omega**2 * q / seen.n_units)
+        variance = sample.covariance(
+            omega[:, None] * (p - centre), doubt, omega**2 * q / seen.n_units, seen.public.ridge
+        )
         variance[np.diag_indices_from(variance)] += seen.spreads[:, number] ** 2
         root = positive_root(variance)
         return cls(number, root, solved(root, sample.slope(omega * q)))

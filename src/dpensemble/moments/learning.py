@@ -584,6 +584,7 @@ def release_and_fit(
     if compared_map is not None:
         compared_source = source.reading(compared_map.transform, nonnegative=bool(compared_map.nonnegative_))
         compared = bounded_features(compared_map.transform(public)) / UNIT
+    fresh = _fresh(compared, feature_map if compared_map is None else compared_map, public, units)
     difference: Drift | None = None
     mean: tuple[Floats, float] | None = None
     # Many small products: threads that wait for each other take many times as long on a busy machine.
@@ -593,7 +594,7 @@ def release_and_fit(
         if design.mean_share:
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
-            difference = Drift.of(*mean, compared, total_weight, units)
+            difference = Drift.of(*mean, fresh, total_weight, units)
             if after_alarm is not None and alarm_or_rehearsed(difference.alarm):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
@@ -604,7 +605,7 @@ def release_and_fit(
             nonlocal mean, difference
             if first.mean is not None and compared_map is None:
                 mean = first.mean, first.mean_spread
-                difference = Drift.of(*mean, compared, total_weight, units)
+                difference = Drift.of(*mean, fresh, total_weight, units)
                 rounds.rows = rows.trusted_by(difference)
 
         rounds.run(design.shares, compare, on_done)
@@ -614,6 +615,12 @@ def release_and_fit(
         error = count_error / total_weight
         readable = ReadableShare.of_rows(*mean, measured, public, compared, units, relative_error=error)
     return Learned.of(rounds, classes, public, difference, synthetic=False, readable=readable)
+
+
+def _fresh(features: Rows, feature_map: FeatureMap, public: pd.DataFrame, units: PublicUnits) -> Rows:
+    """Return features whose means are those of rows that the map was not fitted on, from those of public rows."""
+    fresh = as_library_transformer(feature_map).as_fresh(public, units.numbers)
+    return features if fresh is public else bounded_features(feature_map.transform(fresh)) / UNIT
 
 
 def release_and_fit_synthetic_rows(

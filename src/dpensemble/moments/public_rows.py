@@ -148,14 +148,23 @@ class RowsInMemory:
         weighted = self.features * (weights * self.shares).astype(np.float32)[:, None]
         return np.asarray((self.released.T @ weighted).astype(np.float64))
 
-    def covariance(self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0) -> Floats:
+    def covariance(
+        self, values: Floats, factor: float = 1.0, sampled: Floats | float = 0.0, ridge: float = 0.0
+    ) -> Floats:
         """Return a covariance over rows of ``value phi``, phi as released, added up over the columns of `values`.
 
         A mean over a sample of rows varies by the covariance. Where all rows agree, as on the constant, it is exact.
-        It is multiplied by a `factor`, and the mean of ``sampled phi outer phi`` is added.
+        Its diagonal grows by the part `ridge` (`PublicRows.ridge`). It is multiplied by a `factor`, and the mean of
+        ``sampled phi outer phi`` is added.
         """
+        squared = (values**2).sum(axis=1)
         means = (self.released.T @ (values * self.shares[:, None]).astype(np.float32)).astype(np.float64)
-        return self.squares(factor * (values**2).sum(axis=1) + sampled) - factor * (means @ means.T)
+        result: Floats = self.squares(factor * squared + sampled) - factor * (means @ means.T)
+        if ridge:
+            of_squares = (self.released**2).T @ (squared * self.shares).astype(np.float32)
+            variances = np.maximum(of_squares - (means**2).sum(axis=1), 0.0)
+            result[np.diag_indices_from(result)] += factor * ridge * variances
+        return result
 
 
 def _some_rows(shares: Floats, most: int, weights: Floats | None = None) -> tuple[NDArray[np.int64], Floats]:
@@ -261,6 +270,21 @@ class PublicRows:
             return self.kappa * (1 / self.features.shape[0])
         shares = self.shares if self.units is None else np.bincount(self.units, self.shares)
         return self.kappa * float(np.sum(shares**2))
+
+    @cached_property
+    def ridge(self) -> float:
+        """The part of each variance that is added to covariances, since few rows show too little of many features.
+
+        Without it, means along some combinations of features count as known almost exactly. By ``m`` rows, correlations
+        have a mean squared error of ``1 / m``. The part is that error over their mean square (J. Schaefer and K.
+        Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", SAGMB 2005).
+        """
+        ones: Floats = np.ones((len(self.sample.rows), 1))
+        covariance = self.sample.covariance(ones)
+        sizes = np.sqrt(np.maximum(covariance.diagonal(), _SMALLEST_SQUARE))
+        squares = (covariance / np.outer(sizes, sizes)) ** 2
+        doubt = max(self.doubt / self.kappa if self.kappa else 0.0, float(np.sum(self.sample.shares**2)))
+        return doubt * float(squares.trace()) ** 2 / max(float(squares.sum()), 1e-300)
 
     def average(self, weights: Floats) -> Floats:
         """Return the mean of released features times `weights` over rows, shape (n_released, n_columns)."""

@@ -48,7 +48,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +150,7 @@ def _private_mean(released: Floats, spread: float, public: PublicRows, n_units: 
     """Return the expected mean of private features, by public rows and a noisy mean, and what is unknown of it."""
     ones: Floats = np.ones((public.features.shape[0], 1))
     mean = public.average(ones)[:, 0]
-    of_rows = public.sample.covariance(ones[public.sample.rows], 1 / n_units + public.doubt)
+    of_rows = public.sample.covariance(ones[public.sample.rows], 1 / n_units + public.doubt, ridge=public.ridge)
     both = of_rows.copy()
     both[np.diag_indices_from(both)] += spread**2
     weight = linalg.cho_solve((positive_root(both), True), of_rows)
@@ -212,7 +212,7 @@ class _Errors:
             width = _width(basis)
             labels = np.maximum(_curvature(chances, basis), _LEAST_VARIANCE / (len(basis) - 1))
             doubt = (1 / n_units + public.doubt) / width
-            covariance = sample.covariance(left @ basis, doubt, omega**2 * labels / n_units)
+            covariance = sample.covariance(left @ basis, doubt, omega**2 * labels / n_units, public.ridge)
             covariance[np.diag_indices_from(covariance)] += seen.spreads**2
             if seen.added is not None and not number:
                 covariance += seen.added
@@ -265,7 +265,8 @@ def _fit_linear(
     scales[-1] = _CONSTANT_CHANCE / public.constant
     fitted, chances = None, np.tile(shares, (len(sample.rows), 1))
     for _ in range(fewer(_LINEAR_TURNS, 2)):
-        systems = [_System(0.0, 0.0, basis) for basis in bases]
+        size = public.features.shape[1]
+        systems = [_System(np.zeros((size, size)), np.zeros((size, basis.shape[1])), basis) for basis in bases]
         for seen, slope, rest in zip(rounds, slopes, rests, strict=True):
             errors = _Errors.of(seen, bases, chances, fitted, public, n_units)
             systems = [one.with_round(root, slope, rest) for one, root in zip(systems, errors.roots, strict=True)]
@@ -280,8 +281,8 @@ def _fit_linear(
 class _System:
     """Precision and evidence of the coefficients along a group of contrasts."""
 
-    information: Any
-    target: Any
+    information: Floats
+    target: Floats
     basis: Floats
 
     def with_round(self, root: Floats, slope: Floats, rest: Floats) -> _System:

@@ -246,3 +246,30 @@ def test_public_rows_with_little_structure_lead_to_a_model(kind, n_classes):
         probabilities = model.fit(X, y, X_public=public).predict_proba(X)
     assert np.isfinite(probabilities).all()
     assert np.allclose(probabilities.sum(axis=1), 1)
+
+
+def test_fresh_rows_have_as_many_known_categories_as_other_rows():
+    """Categories with 5 to 10 rows each: in 40 draws, others have fewer of the known ones, as fresh rows do."""
+    rng, known, own, other = np.random.default_rng(0), [], [], []
+    for _ in range(40):
+        public, more = (pd.DataFrame({"code": rng.integers(0, 300, n).astype(str)}) for n in (1800, 20_000))
+        table_map = TableMap().fit(public)
+        categories = table_map.known_categories["code"]
+        own.append(public["code"].isin(categories).mean())
+        known.append(table_map.as_fresh(public, None)["code"].isin(categories).mean())
+        other.append(more["code"].isin(categories).mean())
+    assert np.mean(own) > np.mean(other) + 0.03
+    assert np.mean(known) == pytest.approx(np.mean(other), abs=0.01)
+
+
+def test_fresh_rows_leave_out_whole_units():
+    """Nine rows of one person do not show that others have the category."""
+    public = pd.DataFrame({"code": ["a"] * 9 + ["b"] * 9 + ["c"] * 60, "number": np.arange(78.0)})
+    units = np.append(np.zeros(9, dtype=np.int64), np.arange(1, 70))
+    table_map = TableMap().fit(public)
+    assert table_map.as_fresh(public, None) is public
+    fresh = table_map.as_fresh(public, units)
+    assert (~fresh["code"].isin(["a", "b", "c"])).sum() == 9
+    assert fresh["code"].tolist()[18:] == ["c"] * 60
+    assert fresh["number"].equals(public["number"])
+    assert public["code"].isin(["a", "b", "c"]).all()

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._entries import Floats, own_copy
+from dpensemble._entries import Floats, Integers, own_copy
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.tables import LibraryTransformer, as_library_transformer, fingerprint
 from dpensemble.errors import DataError, InvalidParameterError
@@ -79,6 +79,11 @@ class MapOnBase(FeatureMap):
     def reads_rows_alone(self) -> bool:  # type: ignore[override]
         """Whether a row's features depend only on that row, to the last digit."""
         return bool(as_library_transformer(self.base_).reads_rows_alone)
+
+    def as_fresh(self, public: pd.DataFrame, units: Integers | None) -> pd.DataFrame:
+        """Return public rows whose mean features are those of rows that the base map was not fitted on."""
+        fresh: pd.DataFrame = as_library_transformer(self.base_).as_fresh(public, units)
+        return fresh
 
     @property
     def numeric_columns(self) -> list[str]:

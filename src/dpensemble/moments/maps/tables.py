@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._entries import Floats, Rows
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of, places_among
 from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
 from dpensemble.errors import DataError
@@ -487,6 +487,27 @@ class TableMap(FeatureMap):
                     done = int(ends[-1])
         super().__setstate__(state)
 
+    def as_fresh(self, public: pd.DataFrame, units: Integers | None) -> pd.DataFrame:
+        """Return public rows in which some entries of rare categories are *other*, as more of them are in other rows.
+
+        Categories have features of their own if enough public rows have them, so that these rows have more of them than
+        others do. The expected excess is the number of rows whose category would be *other* if their unit was left out.
+        Rare categories lose as many entries, each about the same share. The argument is that of I. J. Good, "The
+        population frequencies of species and the estimation of population parameters", Biometrika 1953.
+        """
+        fresh = public
+        for place, column in enumerate(self.columns_):
+            if column["kind"] == "number" or not column["categories"]:
+                continue
+            texts = as_text(public.iloc[:, place])
+            replaced = _excess(texts, column["categories"], self.fewest, units)
+            if replaced.any():
+                fresh = public.copy() if fresh is public else fresh
+                # A text that is longer than all categories is none of them.
+                other = "".join(column["categories"]) + " "
+                fresh.isetitem(place, np.where(replaced, other, texts.to_numpy(dtype=object)))
+        return fresh
+
     @property
     def coarseness(self) -> Floats:
         """Factor of the squared length of each feature by which smooth functions of numbers come first.
@@ -520,6 +541,28 @@ class TableMap(FeatureMap):
         """Return what each feature stands for, in words."""
         check_is_fitted(self)
         return np.asarray([*(text for column in self.columns_ for text in _words(column)), "constant"], dtype=object)
+
+
+# Categories count as rare up to this multiple of the fewest rows that a category needs.
+_RARE = 4
+
+
+def _excess(entries: pd.Series, categories: list[str], fewest: int, units: Integers | None) -> NDArray[np.bool_]:
+    """Return which entries of rare categories make up what public rows have of them beyond other rows."""
+    numbers = places_among(entries, categories, other=len(categories), missing=len(categories))
+    counts = np.append(np.bincount(numbers, minlength=len(categories))[: len(categories)], 0)
+    own: Integers = np.ones(len(numbers), dtype=np.int64)
+    if units is not None:
+        _, pairs, sizes = np.unique(np.stack([numbers, units]), axis=1, return_inverse=True, return_counts=True)
+        own = sizes[pairs.ravel()]
+    known = numbers < len(categories)
+    alone = known & (counts[numbers] - own < fewest)
+    pool = np.flatnonzero(alone | (known & (counts[numbers] < _RARE * fewest)))
+    pool = pool[np.argsort(numbers[pool], kind="stable")]
+    replaced = np.zeros(len(numbers), dtype=bool)
+    if alone.any():
+        replaced[pool[np.linspace(0, len(pool) - 1, int(alone.sum())).round().astype(np.int64)]] = True
+    return replaced
 
 
 def quantiles(values: Floats, n: int) -> Floats:
