@@ -810,7 +810,7 @@ def test_a_seeded_run_is_not_confirmed_as_a_release(tmp_path):
     assert certificate["for_release"] is False
     assert not yes
     assert said.startswith(ARITHMETIC)
-    assert "(epsilon 1, delta 0.0001) confirmed: 1 round of Gaussian sums" in said
+    assert "(epsilon 1, delta 0.0001) confirmed: 2 rounds of Gaussian sums" in said
     secure = LabelMomentsClassifier(**settings | {"insecure_release_seed": None}).fit(X, Y, X_public=PUBLIC)
     assert certificate_of_fit(secure)["for_release"] is True
 

@@ -343,6 +343,8 @@ def test_a_ledger_is_charged_before_noise_is_drawn(name, tmp_path):
     assert account.state().spent != Amount()
 
 
+# Images have many columns for few records.
+@pytest.mark.filterwarnings("ignore:noise hides about:dpensemble.errors.ColumnWarning")
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_method_is_compared_by_its_result(name):
     data = comparison_data(ComparedDataset.DIGITS, classes=(3, 8))

@@ -77,10 +77,10 @@ def test_columns_must_agree_in_name_and_kind():
     assert list(take_kinds("private", public[["b", "a"]], public)) == ["a", "b"]
     with pytest.raises(DataError, match="the private table lacks the columns b, which"):
         take_kinds("private", pd.DataFrame({"a": [1], "c": [1]}), public)
-    with pytest.raises(DataError, match=r"columns that the public table lacks: 'c'; leave them out .--drop., or name"):
+    with pytest.raises(DataError, match=r"columns that the public table lacks: 'c'; drop them .--drop., or name"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "c": [1]}), public)
     # A name that begins with a digit may be a record of a table without a header.
-    with pytest.raises(DataError, match=r"lacks: 1 of 3; leave them"):
+    with pytest.raises(DataError, match=r"lacks: 1 of 3; drop"):
         take_kinds("private", pd.DataFrame({"a": [1], "b": ["x"], "1972": [1]}), public)
     with pytest.raises(
         DataError, match="column 'a' is numbers in the public table but has entries that are not numbers"

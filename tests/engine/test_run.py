@@ -179,4 +179,5 @@ def test_an_estimate_of_memory_does_not_depend_on_a_private_number_of_records(mo
             for model in (LabelMomentsClassifier, SoftVotesClassifier):
                 model(**settings, insecure_release_seed=0).fit(rows, rows[:, 0] > 0, X_public=PUBLIC)
     assert needed[:2] == needed[2:4]
-    assert needed[4] < needed[6]
+    # A run with synthetic rows, which may follow an alarm, needs the same with few records.
+    assert needed[4] <= needed[6]

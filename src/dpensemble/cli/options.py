@@ -366,7 +366,7 @@ _TRAIN = (
     _own("--fewest-units", "Public lower bound on private units, for --delta.", int),
     _own("--unit", "Column naming whose record it is (--unit-name)."),
     _own("--drop", "Columns to leave out, comma-separated."),
-    _own("--column", "Kind where public rows show none (--blank)", list[str], placeholder="NAME=KIND"),
+    _own("--column", "Kind of a column (see --blank, --below-limit)", list[str], placeholder="NAME=KIND"),
     # Help is one screen, so the line of --column names the first of these.
     _own("--blank", "Entry that is a blank, for one column NAME=ENTRY.", list[str], placeholder="ENTRY", hidden=True),
     _own("--below-limit", "What <5 is [limit]", choices=("limit", "half"), hidden=True),

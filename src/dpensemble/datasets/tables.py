@@ -306,6 +306,7 @@ class _Words:
     """What errors call the tables, and the remedies that a reader has: those of the command line or of Python."""
 
     public: str
+    drop: str
     leave_out: str
     missing: str
     unit: str
@@ -320,6 +321,7 @@ class _Words:
 _X = "X"
 _COMMAND = _Words(
     public="the public table",
+    drop="drop them (--drop)",
     leave_out="leave some out (--drop)",
     missing="add them, or leave them out (--drop {lacks})",
     unit="name the column that identifies whose record it is (--unit)",
@@ -327,6 +329,7 @@ _COMMAND = _Words(
 )
 _PYTHON = _Words(
     public="X_public",
+    drop="leave them out",
     leave_out="leave some out",
     missing="add them to X, or leave them out of X_public",
     unit="give the column that identifies whose record it is as units=",
@@ -362,7 +365,7 @@ def _other_columns(name: str, lacks: list[str], extra: str) -> str:
         return f"{table} {missing}: {words.missing.format(lacks=','.join(lacks))}."
     more = f"has columns that {words.public} lacks: {extra}"
     if not lacks:
-        return f"{table} {more}; {words.leave_out.replace('some', 'them')}, or {words.unit}."
+        return f"{table} {more}; {words.drop}, or {words.unit}."
     return f"{table} {missing}, and {more}; give both tables the same columns, {words.leave_out}, or {words.unit}."
 
 

@@ -318,7 +318,7 @@ def test_effective_directions_are_those_of_the_covariance(n_rows, shared):
 
 @pytest.mark.parametrize(
     ("n_columns", "shared", "kind"),
-    [(80, 0, ColumnDirectionsMap), (80, 5, TableMap), (40, 0, TableMap)],
+    [(80, 0, ColumnDirectionsMap), (80, 5, DirectionsMap), (40, 0, DirectionsMap)],
 )
 def test_columns_that_have_little_to_do_with_each_other_keep_their_own_directions(n_columns, shared, kind):
     public = of_numbers(300, n_columns, shared=shared)
