@@ -27,9 +27,12 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from dpensemble.errors import FileError
+
+if TYPE_CHECKING:
+    import lzma
 
 #: Handler of errors for ``bytes.decode`` and ``open``, which reads such bytes as Windows writes them.
 AS_WINDOWS = "dpensemble-windows"
@@ -459,15 +462,13 @@ class _XZFile(io.RawIOBase):
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._end, self._any, self._rest = file, True, False, b""
-        self._decompressor: Any = None
+        self._decompressor = self._of_one_stream()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
         """Unpack the next bytes."""
-        import lzma  # noqa: PLC0415
-
         while True:
             packed = self._rest or (self._file.read(_CHUNK) if self._end or self._decompressor.needs_input else b"")
             self._rest = b""
@@ -476,7 +477,7 @@ class _XZFile(io.RawIOBase):
                 packed = packed.lstrip(b"\0") if self._any else packed
                 if not packed:
                     return 0
-                self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, _LARGEST_WINDOW)
+                self._decompressor = self._of_one_stream()
                 self._end, self._any = False, True
             elif not packed and self._decompressor.needs_input:
                 raise EOFError
@@ -486,6 +487,12 @@ class _XZFile(io.RawIOBase):
             if part:
                 buffer[: len(part)] = part
                 return len(part)
+
+    @staticmethod
+    def _of_one_stream() -> lzma.LZMADecompressor:
+        import lzma  # noqa: PLC0415
+
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _LARGEST_WINDOW)
 
     def close(self) -> None:
         """Close the file."""

@@ -271,7 +271,7 @@ def test_only_one_table_comes_through_a_pipe(folder, capsys):
         file_tables(TableFiles(**files))
     private = ("--private", "duckdb:a.duckdb:t", "--private", "one.csv")
     code = main(["train", *private, "--public", "public.csv", *RUN, "--out", "r"])
-    assert (code, "can only be given alone" in capsys.readouterr().err) == (2, True)
+    assert (code, "several private tables must be files" in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("n_mutations", [2, 40])
