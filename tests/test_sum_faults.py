@@ -43,15 +43,15 @@ def runs(tmp_path_factory):
     [
         ("a file is added", 1, "same release"),
         ("a file is added", 4, "same release"),
-        # A run has four passes: it ends in the same release as a run without a fault.
-        ("a file is added", 5, "WRONG: no fault"),
+        # A run has five passes: it ends in the same release as a run without a fault.
+        ("a file is added", 6, "WRONG: no fault"),
         ("a part is lost", 2, "refused before noise"),
-        ("a part is lost", 5, "WRONG: same release"),
+        ("a part is lost", 6, "WRONG: same release"),
         ("a row is lost", 4, "refused before noise"),
-        ("a straggler", 5, "WRONG: no fault"),
+        ("a straggler", 6, "WRONG: no fault"),
     ],
 )
 def test_a_run_that_does_not_reach_its_fault_is_wrong(runs, kind, at, end):
     ended = runs.run(f"{kind} {at}", kind, at)
     assert ended["end"] == end, ended
-    assert (ended["executions"] < 1) == (at == 5)
+    assert (ended["executions"] < 1) == (at == 6)

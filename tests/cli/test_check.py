@@ -150,7 +150,7 @@ def test_ugly_columns_are_read_by_train_and_predict(tmp_path, monkeypatch, capsy
     pd.testing.assert_frame_equal(labels[0].drop(index=3).reset_index(drop=True), labels[1], check_exact=True)
 
 
-def test_one_ugly_record_changes_nothing_that_a_run_shows(tmp_path, monkeypatch, capsys):
+def test_a_run_shows_the_same_for_any_ugly_record(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shown = []
     for odd in (None, ["1,234", "?!", "50%", "32. Mai 24", "no"], ["", "1e999", "(5", "\x07", "perhaps"]):
