@@ -484,6 +484,8 @@ class LibraryTransformer:
     reads_rows_alone: bool = False
     #: Whether a fit of two classes leaves out features whose released moments do not stand out from noise.
     screens_features = False
+    #: Whether earlier versions read the same table by another map. Sums that their runs drew are not those of this map.
+    is_recent: bool = False
     #: Whether each feature depends on only one column, so that the columns of made-up rows may be drawn separately.
     reads_columns_apart = False
 

@@ -223,10 +223,12 @@ class _MomentsSteps(Steps):
             n_features=0 if map_ is None else len(map_.blocks_),
             keeps=self.records.keeps,
         )
+        recent = map_ is not None and as_library_transformer(map_).is_recent
+        kept_as = "a noisy sum by a recent map" if recent else "a noisy sum"
         source = MomentsSource(
             blocks=SumsOfRecords(self.records, features),
             nonnegative=map_ is None or bool(map_.nonnegative_),
-            sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
+            sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise, kept_as=kept_as),
             same=self.records.same,
         )
         if grid is not None:

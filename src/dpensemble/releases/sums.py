@@ -306,6 +306,9 @@ class SumReleaser:
         Pays for the sums, usually a `dpensemble.releases.SumsMeter`.
     noise : NoiseSource
         Secret bits.
+    kept_as : str, default="a noisy sum"
+        Under which name an interrupted run keeps its noisy sums. A run that asks for another name is not finished with
+        them.
 
     Attributes
     ----------
@@ -316,6 +319,7 @@ class SumReleaser:
     relation: Relation
     meter: SumPayer
     noise: NoiseSource
+    kept_as: str = "a noisy sum"
     released: list[ReleasedSum] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -360,7 +364,7 @@ class SumReleaser:
             noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
             return np.array(noisy).reshape(total.shape)
 
-        noisy: Any = drawn_once("a noisy sum", draw, seeded=not self.noise.for_release)
+        noisy: Any = drawn_once(self.kept_as, draw, seeded=not self.noise.for_release)
         outcome = query.read(noisy / query.unit / weight, math.sqrt(variance) / query.unit / weight)
         self.released.append(ReleasedSum(query.description, query.table(outcome), sigma))
         return outcome

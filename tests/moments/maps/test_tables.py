@@ -1,5 +1,6 @@
 """Features of tables."""
 
+import json
 import pickle
 import warnings
 import zipfile
@@ -11,12 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from dpensemble import LabelMomentsClassifier
-from dpensemble.errors import DataError
+from dpensemble._spending import kept_in
+from dpensemble.errors import DataError, FileError
 from dpensemble.moments import TableMap
 from dpensemble.moments.maps.curved import CurvedMap
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.tables import fitted_map, quantiles
 from dpensemble.persistence import load_classifier, save_classifier
+from dpensemble.workflow.disk import DrawnFile
 
 
 @pytest.fixture
@@ -273,3 +276,17 @@ def test_fresh_rows_leave_out_whole_units():
     assert fresh["code"].tolist()[18:] == ["c"] * 60
     assert fresh["number"].equals(public["number"])
     assert public["code"].isin(["a", "b", "c"]).all()
+
+
+def test_sums_that_an_earlier_version_drew_are_not_read_as_those_of_another_map(tmp_path):
+    """Such a run had all features of the table and other shares of the budget, so its sums must not be taken over."""
+    X, y = few_records(0)
+    model = LabelMomentsClassifier(classes=[0, 1], epsilon=1)
+    drawn = {"name": "a noisy sum", "value": {"array": [[0.0]]}}
+    (tmp_path / "drawn").write_text(json.dumps(drawn) + "\n")
+    with (
+        kept_in(DrawnFile(tmp_path / "drawn")),
+        pytest.raises(FileError, match=r"finish the run with the version and the files of its start"),
+    ):
+        model.fit(X, y, X_public=few_records(1, 400)[0])
+    assert not hasattr(model, "result_")

@@ -76,6 +76,11 @@ class MapOnBase(FeatureMap):
     base_: FeatureMap
 
     @property
+    def is_recent(self) -> bool:  # type: ignore[override]
+        """Whether the base map is recent."""
+        return as_library_transformer(self.base_).is_recent
+
+    @property
     def reads_rows_alone(self) -> bool:  # type: ignore[override]
         """Whether a row's features depend only on that row, to the last digit."""
         return bool(as_library_transformer(self.base_).reads_rows_alone)

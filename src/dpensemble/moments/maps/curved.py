@@ -515,6 +515,8 @@ class BesideMap(MapOnBase):
     #: No group is the column of an entry that may be missing.
     missing_ = ()
 
+    is_recent = True
+
     def __init__(self, base: DirectionsMap, near: Nearness, n_directions: int, part: float = 0.2) -> None:
         self.base = base
         self.near = near

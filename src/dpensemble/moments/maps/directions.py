@@ -238,6 +238,11 @@ class DirectionsMap(MapOnBase):
         return np.concatenate([np.zeros(0), *(factors for _, _, factors in self._along_directions(X))])
 
     @property
+    def is_recent(self) -> bool:  # type: ignore[override]
+        """Whether coarse scales come first, which they never did in earlier versions."""
+        return self.coarse_first
+
+    @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]
         """How the base map reads each column."""
         columns: list[ColumnReading] | None = as_library_transformer(self.base_).table_columns
@@ -304,6 +309,7 @@ class ColumnDirectionsMap(DirectionsMap):
     """
 
     screens_features = True
+    is_recent = True
 
     def __init__(self, base: FeatureMap | None = None, whitening: float = 0.5, constant: float = 0.1) -> None:
         self.base = base
