@@ -1,5 +1,7 @@
 """Discriminant analysis from noisy sums: sensitivities by brute force, rows read alone, and what it is for."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,7 +139,8 @@ def test_the_command_trains_and_reports(tmp_path, monkeypatch, capsys):
     pd.DataFrame(rings(300, 1)[0], columns=list("abcd")).to_csv("public.csv", index=False)
     line = "train discriminant --private private.csv --public public.csv --target y --classes 0,1,2 --out run --quiet"
     assert main(line.split()) == 0
-    assert ": the size and the mean of each class (5.561); " in capsys.readouterr().out
+    assert "The report lists them and their noise." in capsys.readouterr().out
+    assert "the size and the mean of each class</th><td>5.561<" in Path("run/report.html").read_text(encoding="utf-8")
     assert main(["verify", "run/certificate.json"]) == 0
     assert main(["predict", "run", "public.csv", "--out", "labels.csv"]) == 0
 
