@@ -149,7 +149,9 @@ class _MomentsSteps(Steps):
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
         self.meter = self.design.meter()
-        if self.feature_map is not None and public.shape[1] >= _MANY_COLUMNS and not is_rehearsal():
+        # A map of the user, such as that of images, need not read columns apart.
+        chosen_here = self.feature_map is not None and method.feature_map is None
+        if chosen_here and public.shape[1] >= _MANY_COLUMNS and not is_rehearsal():
             self._warn_of_width()
 
     def _warn_of_width(self) -> None:
