@@ -21,6 +21,7 @@ import json
 import math
 import os
 import secrets
+import select
 import stat
 import sys
 import zipfile
@@ -504,6 +505,8 @@ class _XZFile(io.RawIOBase):
 STANDARD_INPUT = "-"
 # Most bytes of a pipe.
 _LARGEST_PIPE = 8 * 10**9
+# How often, and for how many seconds, a pipe is watched for a program that writes.
+_LOOKS, _PAUSE = 10, 0.1
 # Contents of pipes by path, while a reader keeps them.
 _pipes: dict[str, bytes] | None = None
 
@@ -544,10 +547,35 @@ def pipe_bytes(path: Path | str, largest: int = _LARGEST_PIPE) -> bytes:
     return kept[str(path)]
 
 
+def _first_of_pipe(pipe: int) -> bytes:
+    """Return the first byte of a pipe that was opened without blocking, or nothing if a program is about to write.
+
+    Raises
+    ------
+    OSError
+        If no program opens the pipe to write.
+    """
+    for _ in range(_LOOKS):
+        # Content, or the end of a pipe that a program has closed.
+        if select.select([pipe], [], [], _PAUSE)[0]:
+            return b""
+        try:
+            start = os.read(pipe, 1)
+        except BlockingIOError:
+            return b""
+        if start:
+            return start
+    raise OSError(0, "no program writes into the pipe")
+
+
 def _read_pipe(path: str, largest: int) -> bytes:
     if path != STANDARD_INPUT:
-        with open(path, "rb") as file:
-            return file.read(largest + 1)
+        # A named pipe without a writer would never open.
+        with os.fdopen(os.open(path, _READ), "rb") as file:
+            start = _first_of_pipe(file.fileno()) if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode) else b""
+            if sys.platform != "win32":
+                os.set_blocking(file.fileno(), True)
+            return start + file.read(largest + 1 - len(start))
     if sys.stdin is None:
         raise OSError(0, "there is no standard input")
     content: bytes = sys.stdin.buffer.read(largest + 1)

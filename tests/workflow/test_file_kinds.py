@@ -3,8 +3,10 @@
 import bz2
 import io
 import lzma
+import os
 import re
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -160,6 +162,28 @@ def test_a_small_packed_file_cannot_fill_the_memory_with_one_line(tmp_path, monk
         path.write_bytes(PACKED[kind](b"a,b\n" + b"1" * 2**20))
         with pytest.raises(FileError, match="it has a line of more than"):
             read_table(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
+def test_a_named_pipe_is_read_from_a_late_or_silent_program_and_never_awaited_in_vain(tmp_path, monkeypatch):
+    path, text = tmp_path / "pipe", of_lines(map(",".join, RECORDS))
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="cannot be read"):
+        read_table(path)
+    monkeypatch.setattr(_files, "_PAUSE", 10)
+    late = threading.Thread(target=path.write_bytes, args=(text,))
+    late.start()
+    assert len(read_table(path)) == len(RECORDS)
+    late.join()
+    monkeypatch.setattr(_files, "_PAUSE", 0.001)
+    silent = os.open(path, os.O_RDWR)
+    later = threading.Timer(0.05, lambda: (os.write(silent, text), os.close(silent)))
+    later.start()
+    assert len(read_table(path)) == len(RECORDS)
+    later.join()
+    columns = TableFiles(private=path, public=None, declared_columns=path, target="y", classes=["no", "yes"])
+    with pytest.raises(FileError, match="no program writes into the pipe"):
+        columns.declared_features()
 
 
 @pytest.fixture
