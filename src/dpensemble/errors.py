@@ -1,4 +1,4 @@
-"""Every exception of the library.
+"""Every exception of the library, and the name that an error suggests.
 
 ::
 

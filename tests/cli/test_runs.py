@@ -20,6 +20,7 @@ from dpensemble.certificates.certificate import _verifier_path
 from dpensemble.cli import main
 from dpensemble.cli.runs import print_run
 from dpensemble.errors import LedgerError, VerifierError
+from dpensemble.moments.learning import STATISTICS
 from dpensemble.report import RunRecord
 from dpensemble.report.page import render
 from dpensemble.server import Ledger
@@ -162,6 +163,8 @@ def test_a_released_share_of_a_rare_class_ends_verdicts(shown):
     release = {"description": "shares", "table": {"title": "Share of each class", "rows": rows}, "noise": 9.0}
     record = replace(SOFT, releases=[release, *SOFT.releases])
     assert record.accuracy_misleads
+    query = STATISTICS["class-shares"](("alive", "dead"))
+    assert query.table((np.array([0.96, 0.04]), 0.01)).title == release["table"]["title"]
     assert not replace(SOFT, releases=[release | {"table": release["table"] | {"title": "Wards"}}]).accuracy_misleads
 
 

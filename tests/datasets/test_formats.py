@@ -363,6 +363,11 @@ def test_declarations_of_other_columns_are_refused():
             TablePreparation(**given).fit(pd.DataFrame({"x": [1.0, 2.0]}))
     with pytest.raises(InvalidParameterError, match="declares numbers, but no public entry"):
         TablePreparation(columns={"x": "number"}).fit(pd.DataFrame({"x": ["a", "b"]}))
+    days = pd.DataFrame({"x": ["2024-03-05", "2024-04-06", ".", None]})
+    for how in ("%d.%m.%Y", "%Y %B %d"):
+        with pytest.raises(InvalidParameterError, match="declares dates, but no public entry"):
+            TablePreparation(columns={"x": f"date:{how}"}).fit(days)
+    assert TablePreparation(columns={"x": "date:%Y-%m-%d"}).fit(days).kinds_ == ["date"]
     with pytest.raises(InvalidParameterError, match="below_limit"):
         TablePreparation(below_limit="third").fit(pd.DataFrame({"x": [1.0, 2.0]}))
 

@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 from dpensemble._random import SeededNoise, SystemNoise
 from dpensemble._spending import kept_in
 from dpensemble.accounting import Group
-from dpensemble.errors import BudgetError, DataError, DuplicateError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, DuplicateError, FileError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.moments.learning import ClassSums
 from dpensemble.relations import Relation
@@ -176,6 +176,15 @@ def test_what_was_drawn_is_not_drawn_twice(tmp_path):
         with kept_in(DrawnFile(tmp_path / "drawn")):
             found.append(releaser(noise=SystemNoise()).charge_and_draw(Shares(), total, 1.0))
     assert found[0] == found[1]
+
+
+def test_a_sum_of_another_size_is_not_taken_over(tmp_path):
+    with kept_in(DrawnFile(tmp_path / "drawn")):
+        releaser(noise=SystemNoise()).charge_and_draw(Shares(), np.zeros(3, dtype=np.int64), 1.0)
+    later = releaser(noise=SystemNoise())
+    with kept_in(DrawnFile(tmp_path / "drawn")), pytest.raises(FileError, match="drew a sum of another size"):
+        later.charge_and_draw(Shares(), np.zeros(4, dtype=np.int64), 1.0)
+    assert later.released == []
 
 
 def test_what_does_not_fit_is_neither_drawn_nor_described():

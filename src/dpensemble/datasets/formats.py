@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -373,6 +373,15 @@ class EntryRules:
                     parameter=parameter,
                 )
 
+    def require_some(self, name: str, kind: str, present: Sized, fits: Rows) -> None:
+        """Raise if public entries are present in a column that is declared to hold a kind, and none fits."""
+        if len(present) and not np.any(fits):
+            raise InvalidParameterError(
+                f"columns={{{name!r}: {self.columns[name]!r}}} declares {kind}, but no public entry of the column is "
+                "read by it: declare another kind.",
+                parameter="columns",
+            )
+
     def format_of(self, name: str, entries: pd.Series) -> NumberFormat | None:
         """Return how the public entries of a column of texts are written as numbers, or None if they are not numbers.
 
@@ -394,12 +403,8 @@ class EntryRules:
         public = _PublicNumbers.of(rest, self.decimal == ",")
         if kind is None and not public.are_numbers(has_blanks=bool(is_blank.any())):
             return None
-        if kind is not None and rest.texts and not public.fits.any():
-            raise InvalidParameterError(
-                f"columns={{{name!r}: {self.columns[name]!r}}} declares numbers, but no public entry of the column is "
-                "one: declare another kind.",
-                parameter="columns",
-            )
+        if kind is not None:
+            self.require_some(name, "numbers", rest.texts, public.fits)
         found = public.format(name, self.form(name), self.decimal, kind)
         below = 0.5 if self.below_limit == "half" else 1.0
         return replace(found, below=below, limits=found.limits or (kind is not None and below != 1))

@@ -238,6 +238,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _date_formats(self, name: str, entries: pd.Series, declared: EntryRules) -> list[str]:
         if declared.form(name):
+            present = without_blank_texts(entries)
+            declared.require_some(name, "dates", present, ~unreadable_dates(present, declared.form(name)))
             return [declared.form(name)]
         if self.rules < RULES:
             return date_formats(entries, more=False)

@@ -168,7 +168,8 @@ class _MomentsSteps(Steps):
         widths = np.arange(1.0, int(width) + 1)
         of_fewer = _seen_beside_noise(widths, n_records, spread)
         paid = max(1, int(public.shape[1] * np.count_nonzero(of_fewer >= _LEAST_SEEN) / width))
-        number = f"{n_records:,.0f} records" if is_public else f"as many records as public rows ({len(public):,})"
+        noun = "units" if self.has_units else "records"
+        number = f"{n_records:,.0f} {noun}" if is_public else f"as many {noun} as public rows ({len(public):,})"
         warnings.warn(
             f"noise hides about {1 - seen:.0%} of what {public.shape[1]:,} columns show together at "
             f"epsilon={self.method.epsilon:g} with {number}: keep up to {paid:,} columns that you expect to matter "

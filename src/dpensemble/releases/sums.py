@@ -13,7 +13,6 @@ are those of C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for di
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from dpensemble._spending import Original, drawn_once
 from dpensemble.accounting.base import BudgetMeter, Group, require_one_delta
 from dpensemble.cost import GaussianCost, PrivacyCost, gaussian_mu, noise_variance
 from dpensemble.cost.gaussian import PROMISED_SLACK
-from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.errors import BudgetError, DataError, FileError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.relations import Relation
 
@@ -365,16 +364,14 @@ class SumReleaser:
             return np.array(noisy).reshape(total.shape)
 
         noisy: Any = drawn_once(self.kept_as, draw, seeded=not self.noise.for_release)
+        if noisy.shape != total.shape:
+            raise FileError(
+                "the run that is finished here drew a sum of another size: finish it with the version and the files of "
+                "its start."
+            )
         outcome = query.read(noisy / query.unit / weight, math.sqrt(variance) / query.unit / weight)
         self.released.append(ReleasedSum(query.description, query.table(outcome), sigma))
         return outcome
-
-    def release(
-        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, weight: float = 1.0
-    ) -> Outcome:
-        """Call `charge_and_draw`, which had this name before."""
-        warnings.warn("release is now called charge_and_draw.", DeprecationWarning, stacklevel=2)
-        return self.charge_and_draw(query, total, share, weight=weight)
 
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:
         """Return the standard deviation of the noise on each entry of a coming sum per unit of weight. Public."""

@@ -410,9 +410,7 @@ class PreparedRows:
         require_dense("X", X)
         require_others(X, self._public)
         rows = named_by(self._public, checked_entries(X, self._public.shape[1], keep_bad=keep_bad))
-        rows = same_columns(
-            "private", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True
-        )
+        rows = same_columns("X", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True)
         return self.preparation.encoded(rows)
 
     def blocks(self, read: Rows) -> Rows:
