@@ -633,7 +633,8 @@ _FEWEST_NEAR, _MOST_NEAR = 30, 250
 _FEW_ROWS, _FEW_RECORDS = 1000, 3000
 # Directions where rows are few, in multiples of the same root, and at least. Later ones are mostly noise.
 _OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS = 0.8, 10
-# Records times epsilon above which several classes take a table's features as they are where public rows are few.
+# Records times epsilon above which several classes take a table's features as they are where public rows are few and
+# some columns are categories. Leading directions would be of categories, and leave out fine scales of numbers.
 _MOST_OF_SEVERAL = 1100
 #: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
@@ -661,7 +662,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     few_records = n_classes == 2 and root**2 < _FEW_RECORDS
     few_rows = n_columns <= MANY_COLUMNS and (n_public < _FEW_ROWS or few_records)
     if few_rows:
-        if n_classes > 2 and root**2 > _MOST_OF_SEVERAL:
+        table = as_table(public)
+        only_numbers = all(is_number(table[name]) for name in table)
+        if n_classes > 2 and root**2 > _MOST_OF_SEVERAL and not only_numbers:
             return TableMap().fit(public)
         n_directions, n_landmarks = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS)), 0
     directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few_rows)
