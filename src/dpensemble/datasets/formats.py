@@ -48,8 +48,11 @@ class Kind(StrEnum):
 _KINDS = ", ".join("date:FORMAT" if kind == "date" else kind for kind in Kind)
 # Key of blanks that are declared for all columns.
 _EVERY_COLUMN = ""
-#: The present rules of reading. Runs of earlier versions began with the rules 1.
-RULES = 2
+#: The present rules of reading. Runs of earlier versions began with the rules 1. The rules 2 read numbers with signs,
+#: and the rules 3 leave out columns that name people.
+RULES = 3
+#: The first rules that read numbers with signs, and dates in more formats.
+WRITTEN_NUMBERS = 2
 
 # Public entries of which this share must fit. With fewer different numbers, categories serve as well.
 _NEARLY_ALL, _FEW, _VERY_FEW, _CODES = 0.95, 10, 3, 0.05
@@ -390,7 +393,7 @@ class EntryRules:
         DataError
             If two formats explain the entries and give different numbers, or if declared numbers are none.
         """
-        if self.rules < RULES:
+        if self.rules < WRITTEN_NUMBERS:
             return None
         kind, counted = self.kind(name), _Counted.of(entries)
         if kind is not None and not kind.is_number:

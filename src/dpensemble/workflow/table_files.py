@@ -24,7 +24,7 @@ from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
-from dpensemble.datasets.formats import RULES, EntryRules
+from dpensemble.datasets.formats import WRITTEN_NUMBERS, EntryRules
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -326,7 +326,7 @@ class TableFiles:
             like=like,
             not_blank=self._labels_like_blanks(),
             # Earlier versions read every column of numbers as numbers.
-            written=None if not guess or self.entries.rules < RULES else list(self.entries.columns),
+            written=None if not guess or self.entries.rules < WRITTEN_NUMBERS else list(self.entries.columns),
         )
 
     def read_private(self, *, keep_broken: bool, like: Expected) -> pd.DataFrame:
