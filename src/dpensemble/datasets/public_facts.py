@@ -278,6 +278,16 @@ def warn_of_columns(public: Any, *, has_unit: bool) -> None:
         warnings.warn(f"{more}their public entries are.", ColumnWarning, stacklevel=5)
 
 
+def warn_of_identifiers(public: pd.DataFrame, identifiers: Mapping[str, str], *, has_unit: bool) -> None:
+    """Warn about columns of public rows that are left out, because they name people or number records."""
+    if not has_unit:
+        _warn_of_persons(public[list(identifiers)])
+    if identifiers:
+        first = next(iter(identifiers))
+        cure = f"columns={{{first!r}: 'category'}} keeps {_it(identifiers, first)}"
+        warnings.warn(f"{_in_words(identifiers)}; {cure}.", ColumnWarning, stacklevel=5)
+
+
 def _not_numbers(name: str, entries: pd.Series) -> _NumberLike | None:
     """Return what is remarkable about a column of texts that are neither dates nor numbers with decimal commas."""
     return None if date_formats(as_text(entries)) else _number_like(name, entries)
