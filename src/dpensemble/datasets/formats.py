@@ -417,10 +417,13 @@ def entry_rules(
     columns: Sequence[str] | None,
     blanks: Sequence[str] | None,
     below_limit: str | None,
+    *,
+    declared: bool = False,
 ) -> EntryRules:
     """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each any number of times.
 
-    A blank without the name of a column is for all columns.
+    A blank without the name of a column is for all columns. If columns are `declared`, there are no public rows that
+    show how entries are written, so only columns to drop may be named.
     """
     kinds: dict[str, str] = {}
     for text in columns or ():
@@ -435,6 +438,14 @@ def entry_rules(
     for text in blanks or ():
         name, equals, entry = text.partition("=")
         blank.setdefault(name if equals else _EVERY_COLUMN, []).append(entry if equals else text)
+    given = {"column": {*kinds.values()} - {Kind.DROP}, "blank": blank, "below_limit": below_limit}
+    of_public = [name for name, one in given.items() if declared and one]
+    if of_public:
+        raise InvalidParameterError(
+            f"{of_public[0]} is about entries as public rows write them, but declared_columns replace public rows: "
+            f"leave {of_public[0]} out, and write plain numbers.",
+            parameter=of_public[0],
+        )
     with as_options():
         return EntryRules(columns=kinds, blank=blank, below_limit=below_limit or "limit")
 

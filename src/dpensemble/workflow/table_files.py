@@ -400,11 +400,11 @@ class TableFiles:
                 f"public={str(self.public)!r} has some: give one of them.",
                 parameter="declared_columns",
             )
-        if self.entries.settings()["columns"] or self.entries.blank:
+        if self.entries.settings()["columns"] or self.entries.blank or self.entries.below_limit != "limit":
             raise InvalidParameterError(
-                "column and blank are about columns of public rows, but declared_columns replace them: leave column "
-                "and blank out, and write plain numbers.",
-                parameter="column",
+                "entries are read as public rows write them, but declared_columns replace public rows: leave column, "
+                "blank and below_limit out, and write plain numbers.",
+                parameter="entries",
             )
         declared = {name: one for name, one in _read_columns(columns).items() if name not in self.drop}
         both = [name for name in declared if name in (self.target, self.unit, budgets)]
