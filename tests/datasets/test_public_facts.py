@@ -274,3 +274,26 @@ def test_ids_that_are_one_number_in_two_forms_are_noted(ids, number):
     assert ids_of_two_forms(ids) == number
     found = [note for note in notes(None, ids) if "in two forms" in note]
     assert [note.split(" has ")[1].split(" ids")[0] for note in found] == [str(number)] * bool(number)
+
+
+def second_header(first, **columns):
+    rows = {name: [first.get(name), *map(str, values)] for name, values in columns.items()}
+    public = pd.DataFrame(rows)
+    return [
+        note for note in _table_notes(public, TablePreparation().fit(public), has_unit=False) if "second" in note.text
+    ]
+
+
+def test_a_second_row_of_names_is_a_doubt():
+    numbers = {"age": RNG.integers(1, 90, N), "crp": RNG.random(N), "sex": RNG.choice(["f", "m"], N)}
+    (note,) = second_header({"age": "years", "crp": "mg/l", "sex": "code"}, **numbers)
+    assert "columns 'age', 'crp' have a text there and only numbers below" in note.text
+    assert note.is_doubtful
+    assert "mg/l" not in note.text
+    # One odd text, texts in other rows as well, or a number in the first row.
+    assert second_header({"age": "years", "crp": "0.5", "sex": "f"}, **numbers) == []
+    assert second_header({"age": None, "crp": None, "sex": "f"}, **numbers) == []
+    mixed = numbers | {"age": [*numbers["age"][:-1], "x"]}
+    assert second_header({"age": "years", "crp": "mg/l"}, **mixed) == []
+    public = pd.DataFrame({"a": ["x", *["1"] * N], "b": ["y", *["2"] * N], "c": 1.0})
+    assert not any("second" in note.text for note in notes_of(public))

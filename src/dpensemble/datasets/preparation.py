@@ -33,7 +33,14 @@ from dpensemble.datasets.columns import (
     plain_texts,
     text_of,
 )
-from dpensemble.datasets.dates import PIVOT, date_formats, date_parts, require_one_date_format, unreadable_dates
+from dpensemble.datasets.dates import (
+    PIVOT,
+    date_formats,
+    date_parts,
+    require_one_date_format,
+    unreadable_dates,
+    without_time,
+)
 from dpensemble.datasets.formats import (
     RULES,
     WRITTEN_NUMBERS,
@@ -89,7 +96,7 @@ def numeric_columns(encoder: Any) -> list[str]:
 
 _NUMBERS = "numbers"
 
-# The first rules that leave out columns that name people.
+# The first rules that leave out columns that name people, and that read only the day of a declared date.
 _IDENTIFIERS = 3
 LEFT_OUT, WRITTEN = "left out", "written number"
 #: Entry for a blank text if blanks are filled in.
@@ -263,9 +270,10 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _date_formats(self, name: str, entries: pd.Series, declared: EntryRules) -> list[str]:
         if declared.form(name):
+            form = declared.form(name) if self.rules < _IDENTIFIERS else without_time(declared.form(name))
             present = without_blank_texts(entries)
-            declared.require_some(name, "dates", present, ~unreadable_dates(present, declared.form(name)))
-            return [declared.form(name)]
+            declared.require_some(name, "dates", present, ~unreadable_dates(present, form))
+            return [form]
         if self.rules < WRITTEN_NUMBERS:
             return date_formats(entries, more=False)
         formats = date_formats(without_blank_texts(entries))

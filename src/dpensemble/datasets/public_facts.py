@@ -187,6 +187,8 @@ _FEWEST = 20
 _SOME, _MOSTLY = 0.1, 0.5
 _NEARLY_ALL = 0.95
 _MOST_SHOWN, _MOST_WARNED = 12, 5
+# Columns that a row of units or of further names has at least.
+_FEWEST_HEADED = 2
 _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 
@@ -215,9 +217,39 @@ def _table_notes(
             notes.append(written[name])
         elif name not in declared:
             notes += remarks.of_column(name, column, words[name])
+    notes += _second_header(public)
     told = {note.column for note in notes}
     identifiers = {name: what for name, what in preparation.identifiers_.items() if name not in told}
     return notes if not identifiers else [_identifier_note(identifiers), *notes]
+
+
+def _second_header(public: pd.DataFrame) -> list[Note]:
+    """Return a remark if the first row has texts in columns whose other entries are numbers, as a row of units has."""
+    numbers = number_columns(public)
+    if len(public) < _FEWEST or public.iloc[0, np.flatnonzero(numbers)].notna().any():
+        return []
+    texts = public.iloc[:, np.flatnonzero(~numbers)]
+    values = numbers_of(texts.iloc[:_FEWEST])[0]
+    # Few entries decide about most columns.
+    headed = np.flatnonzero(np.isnan(values[0]) & texts.iloc[0].notna() & ~np.isnan(values[1:]).all(axis=0)).tolist()
+    of_numbers = [place for place in headed if _are_numbers(texts.iloc[1:, place])]
+    if len(of_numbers) < _FEWEST_HEADED:
+        return []
+    names = [str(texts.columns[place]) for place in of_numbers]
+    rest = len(names) - _MOST_QUOTED
+    listed = ", ".join(map(repr, names[:_MOST_QUOTED])) + (f" and {rest:,} more" if rest > 0 else "")
+    return [
+        Note(
+            names[0],
+            f"the first public row looks like a second header, because columns {listed} have a text there and only "
+            "numbers below; it is read as a record, so delete such a row from all tables, or give --skip-lines.",
+        )
+    ]
+
+
+def _are_numbers(entries: pd.Series) -> bool:
+    values, _ = numbers_of(entries.to_frame())
+    return bool(entries.notna().any()) and bool((~np.isnan(values[:, 0]) | entries.isna().to_numpy()).all())
 
 
 def _identifier_note(identifiers: Mapping[str, str]) -> Note:
