@@ -247,7 +247,8 @@ ODD_STYLES = [
     "<x/>",
     '<styleSheet><cellXfs count="1"><xf numFmtId="0"/>',
     '<styleSheet><numFmts><numFmt numFmtId="164" formatCode="&#0;"/></numFmts></styleSheet>',
-    '<styleSheet><numFmts><numFmt formatCode="[[[\\"/></numFmts><cellXfs><xf/><xf numFmtId="-1"/></cellXfs></styleSheet>',
+    '<styleSheet><numFmts><numFmt formatCode="[[[\\"/></numFmts><cellXfs><xf/><xf numFmtId="-1"/></cellXfs>'
+    "</styleSheet>",
     '<styleSheet><cellXfs count="99999999999999999999"><xf numFmtId="99999999999999999999"/></cellXfs></styleSheet>',
     '<styleSheet><cellStyles count="999999999999999"><cellStyle xfId="9"/></cellStyles></styleSheet>',
 ]
