@@ -107,16 +107,16 @@ RATCHETS = {
 # one name for another, so that all others can move. A new subject that users asked for adds its module and few names.
 STRUCTURE = {
     # With `cli.doctor`, `moments.softmax` (several classes) beside `moments.fits` (two), `datasets.excel`, and with
-    # `datasets.dates` and `datasets.formats`: dates and numbers as people write them.
-    "modules": 204,
+    # `datasets.dates` and `datasets.formats`: dates and numbers as people write them. And with `datasets.identifiers`.
+    "modules": 205,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
     # `in_blocks`, `blocks_of` and `settled`, by which every student reads rows in blocks. Four are of texts
     # that are encoded once. Seven are what both fits use. Seven are of workbooks and of pipes. Six are of maps
     # of wide and of mixed tables. Sixteen are what a command, a student and an estimator know about how entries are
-    # written. One suggests the nearest name.
-    "names used across modules": 853,
+    # written. One suggests the nearest name. Six are of columns that name people, and of tables that stay as given.
+    "names used across modules": 859,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     "pairs of packages": 100,

@@ -350,7 +350,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     # If only classes are missing, `labels` has a sentence about them.
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    entries = entry_rules(own["column"], own["blank"], own["below_limit"])
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared)
     files = TableFiles(
         private=Path(own["private"][0]),
         more_private=[Path(one) for one in own["private"][1:]],

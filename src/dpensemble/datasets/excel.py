@@ -92,7 +92,16 @@ def opened_sheet(
         except expat.ExpatError:
             raise FileError(f"{path} cannot be read: its XML is damaged; save it again in Excel.") from None
         except calamine.CalamineError:
-            raise FileError(f"{path} cannot be read: its cells are damaged; save it again in Excel.") from None
+            raise FileError(_damaged(path)) from None
+        except BaseException as error:
+            # What a failed assertion of the library raises is no exception of Python.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise FileError(_damaged(path)) from None
+
+
+def _damaged(path: Path) -> str:
+    return f"{path} cannot be read: its cells are damaged; save it again in Excel."
 
 
 def _calamine(path: Path) -> ModuleType:

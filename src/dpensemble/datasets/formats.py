@@ -48,8 +48,11 @@ class Kind(StrEnum):
 _KINDS = ", ".join("date:FORMAT" if kind == "date" else kind for kind in Kind)
 # Key of blanks that are declared for all columns.
 _EVERY_COLUMN = ""
-#: The present rules of reading. Runs of earlier versions began with the rules 1.
-RULES = 2
+#: The present rules of reading. Runs of earlier versions began with the rules 1. The rules 2 read numbers with signs,
+#: and the rules 3 leave out columns that name people.
+RULES = 3
+#: The first rules that read numbers with signs, and dates in more formats.
+WRITTEN_NUMBERS = 2
 
 # Public entries of which this share must fit. With fewer different numbers, categories serve as well.
 _NEARLY_ALL, _FEW, _VERY_FEW, _CODES = 0.95, 10, 3, 0.05
@@ -390,7 +393,7 @@ class EntryRules:
         DataError
             If two formats explain the entries and give different numbers, or if declared numbers are none.
         """
-        if self.rules < RULES:
+        if self.rules < WRITTEN_NUMBERS:
             return None
         kind, counted = self.kind(name), _Counted.of(entries)
         if kind is not None and not kind.is_number:
@@ -414,10 +417,13 @@ def entry_rules(
     columns: Sequence[str] | None,
     blanks: Sequence[str] | None,
     below_limit: str | None,
+    *,
+    declared: bool = False,
 ) -> EntryRules:
     """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each any number of times.
 
-    A blank without the name of a column is for all columns.
+    A blank without the name of a column is for all columns. If columns are `declared`, there are no public rows that
+    show how entries are written, so only columns to drop may be named.
     """
     kinds: dict[str, str] = {}
     for text in columns or ():
@@ -432,6 +438,14 @@ def entry_rules(
     for text in blanks or ():
         name, equals, entry = text.partition("=")
         blank.setdefault(name if equals else _EVERY_COLUMN, []).append(entry if equals else text)
+    given = {"column": {*kinds.values()} - {Kind.DROP}, "blank": blank, "below_limit": below_limit}
+    of_public = [name for name, one in given.items() if declared and one]
+    if of_public:
+        raise InvalidParameterError(
+            f"{of_public[0]} is about entries as public rows write them, but declared_columns replace public rows: "
+            f"leave {of_public[0]} out, and write plain numbers.",
+            parameter=of_public[0],
+        )
     with as_options():
         return EntryRules(columns=kinds, blank=blank, below_limit=below_limit or "limit")
 

@@ -390,10 +390,11 @@ class LabelMomentsClassifier(TableClassifier):
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
-    columns : dict of str to str, optional
+    columns : dict of str to str or "as given", optional
         The kind of a column, as for `TablePreparation`: ``"number"``, ``"percent"``, ``"money"``, ``"date:%d.%m.%Y"``,
-        ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. With a dict, even an empty one, numbers with signs and dates
-        are read as public rows write them. By default, such columns are categories.
+        ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. A table with texts is read as the command line reads it,
+        also without a declaration: numbers with signs and dates as public rows write them, and free text, names and
+        ids are left out. With ``"as given"`` all texts are categories, as in arrays and with a ``feature_map``.
     declared_columns : mapping, optional
         Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
         outside count as its ends. Any other column has a list of categories. Must not depend on private rows.
@@ -468,7 +469,7 @@ class LabelMomentsClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | str | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
         statistics: str | list[str] | None = None,
@@ -554,6 +555,7 @@ class LabelMomentsClassifier(TableClassifier):
         arguments.refuse_others(others)
         with guarded_fit(self, ledger, (X, y, X_public)):
             rows = PreparedRows(self, X_public)
+            rows.warn(units)
             X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
@@ -627,6 +629,7 @@ class LabelMomentsClassifier(TableClassifier):
             read = compared_once(read, X_public)
         with guarded_fit(self, ledger):
             rows = PreparedRows(self, X_public)
+            rows.warn(units, read)
             given = (rows.blocks(read), rows.X_public, n_records, units, fewest_units, public_units)
             self.result_ = run_steps(_steps_of_blocks(self, *given))
             rows.publish(self)
