@@ -20,6 +20,7 @@ import math
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 import traceback
 import zipfile
@@ -45,9 +46,48 @@ Meaning = float | datetime.date | str | None
 #: What is in a cell: a text, or a number or a day that a workbook stores.
 Cell = str | float | datetime.date
 
-_GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()
-_FRENCH = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split()
-_ENGLISH = "January February March April May June July August September October November December".split()
+_GERMAN = [
+    "Januar",
+    "Februar",
+    "März",
+    "April",
+    "Mai",
+    "Juni",
+    "Juli",
+    "August",
+    "September",
+    "Oktober",
+    "November",
+    "Dezember",
+]
+_FRENCH = [
+    "janvier",
+    "février",
+    "mars",
+    "avril",
+    "mai",
+    "juin",
+    "juillet",
+    "août",
+    "septembre",
+    "octobre",
+    "novembre",
+    "décembre",
+]
+_ENGLISH = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 
 
 @dataclass(frozen=True)
@@ -72,40 +112,120 @@ class Locale:
 
 LOCALES = (
     Locale(
-        "en-US", ".", ",", ("${}", "${} ", "USD {}", "{} USD"), ("{}%", "{} %"), "%m/%d/%Y",
-        ("%Y-%m-%d", "%d%b%Y", "%B %d, %Y", "%b %d, %Y"), ",", tuple(_ENGLISH), (".", "n/a", "NA", "#N/A", ".A", "Unknown"),
+        "en-US",
+        ".",
+        ",",
+        ("${}", "${} ", "USD {}", "{} USD"),
+        ("{}%", "{} %"),
+        "%m/%d/%Y",
+        ("%Y-%m-%d", "%d%b%Y", "%B %d, %Y", "%b %d, %Y"),
+        ",",
+        tuple(_ENGLISH),
+        (".", "n/a", "NA", "#N/A", ".A", "Unknown"),
     ),
     Locale(
-        "en-GB", ".", ",", ("£{}", "GBP {}", "£ {}"), ("{}%",), "%d/%m/%Y",
-        ("%d %B %Y", "%d-%b-%Y", "%d/%m/%Y", "%d/%m/%y"), ",", tuple(_ENGLISH), ("-", "N/A", "not known", "*", "#NULL!"),
+        "en-GB",
+        ".",
+        ",",
+        ("£{}", "GBP {}", "£ {}"),
+        ("{}%",),
+        "%d/%m/%Y",
+        ("%d %B %Y", "%d-%b-%Y", "%d/%m/%Y", "%d/%m/%y"),
+        ",",
+        tuple(_ENGLISH),
+        ("-", "N/A", "not known", "*", "#NULL!"),
     ),
     Locale(
-        "de-DE", ",", ".", ("{} €", "{}\u00a0€", "€ {}", "{} EUR"), ("{} %", "{}\u00a0%", "{}%"), "%d.%m.%Y",
-        ("%d.%m.%Y", "%d.%m.%y", "%d. %B %Y", "%Y-%m-%d"), ";", tuple(_GERMAN), ("k.A.", "-", "#NV", "fehlt", "keine Angabe"),
+        "de-DE",
+        ",",
+        ".",
+        ("{} €", "{}\u00a0€", "€ {}", "{} EUR"),
+        ("{} %", "{}\u00a0%", "{}%"),
+        "%d.%m.%Y",
+        ("%d.%m.%Y", "%d.%m.%y", "%d. %B %Y", "%Y-%m-%d"),
+        ";",
+        tuple(_GERMAN),
+        ("k.A.", "-", "#NV", "fehlt", "keine Angabe"),
     ),
     Locale(
-        "de-CH", ".", "'", ("CHF {}", "{} CHF", "Fr. {}", "SFr. {}"), ("{}%", "{} %"), "%d.%m.%Y",
-        ("%d.%m.%Y", "%d. %B %Y"), ";", tuple(_GERMAN), ("k. A.", "–", "unbekannt", "#DIV/0!"),
+        "de-CH",
+        ".",
+        "'",
+        ("CHF {}", "{} CHF", "Fr. {}", "SFr. {}"),
+        ("{}%", "{} %"),
+        "%d.%m.%Y",
+        ("%d.%m.%Y", "%d. %B %Y"),
+        ";",
+        tuple(_GERMAN),
+        ("k. A.", "–", "unbekannt", "#DIV/0!"),
     ),
     Locale(
-        "fr-FR", ",", "\u202f", ("{} €", "{}\u00a0€", "{} EUR"), ("{}\u00a0%", "{} %", "{}\u202f%"), "%d/%m/%Y",
-        ("%d/%m/%Y", "%d %B %Y", "%d %b %Y"), ";", tuple(_FRENCH), ("n.d.", "manquant", "inconnu", "#N/A", "ND"),
+        "fr-FR",
+        ",",
+        "\u202f",
+        ("{} €", "{}\u00a0€", "{} EUR"),
+        ("{}\u00a0%", "{} %", "{}\u202f%"),
+        "%d/%m/%Y",
+        ("%d/%m/%Y", "%d %B %Y", "%d %b %Y"),
+        ";",
+        tuple(_FRENCH),
+        ("n.d.", "manquant", "inconnu", "#N/A", "ND"),
     ),
     Locale(
-        "en-IN", ".", ",", ("₹{}", "₹ {}", "Rs. {}", "INR {}"), ("{}%",), "%d/%m/%Y",
-        ("%d-%b-%Y", "%d/%m/%Y", "%Y-%m-%d"), ",", tuple(_ENGLISH), ("NA", "nil", "?", "not available"), indian=True,
+        "en-IN",
+        ".",
+        ",",
+        ("₹{}", "₹ {}", "Rs. {}", "INR {}"),
+        ("{}%",),
+        "%d/%m/%Y",
+        ("%d-%b-%Y", "%d/%m/%Y", "%Y-%m-%d"),
+        ",",
+        tuple(_ENGLISH),
+        ("NA", "nil", "?", "not available"),
+        indian=True,
     ),
     Locale(
-        "sv-SE", ",", "\u00a0", ("{} kr", "{} SEK", "SEK {}"), ("{} %", "{}\u00a0%"), "%d/%m/%Y",
-        ("%Y-%m-%d", "%Y%m%d"), ";", (), (".", "-", "#N/A", "null"),
+        "sv-SE",
+        ",",
+        "\u00a0",
+        ("{} kr", "{} SEK", "SEK {}"),
+        ("{} %", "{}\u00a0%"),
+        "%d/%m/%Y",
+        ("%Y-%m-%d", "%Y%m%d"),
+        ";",
+        (),
+        (".", "-", "#N/A", "null"),
     ),
     Locale(
-        "pl-PL", ",", " ", ("{} zł", "{} PLN"), ("{}%", "{} %"), "%d.%m.%Y",
-        ("%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d"), ";", (), ("-", "b.d." , "NULL", "?"),
+        "pl-PL",
+        ",",
+        " ",
+        ("{} zł", "{} PLN"),
+        ("{}%", "{} %"),
+        "%d.%m.%Y",
+        ("%d.%m.%Y", "%d.%m.%y", "%Y-%m-%d"),
+        ";",
+        (),
+        ("-", "b.d.", "NULL", "?"),
     ),
-)  # fmt: skip
+)
 UNITS = (" kg", " mmol/L", " mg/dl", " cm", " Jahre", " µg/l", "kg", " 10^9/L", " °C", " mm Hg")
-NAMES = ("Größe (cm)", "a=b", "p's", 'so "x"', "né", "50 %", "total", "x", "Alter [Jahre]", "$", "a b", "q;r", "z,1", "#")
+NAMES = (
+    "Größe (cm)",
+    "a=b",
+    "p's",
+    'so "x"',
+    "né",
+    "50 %",
+    "total",
+    "x",
+    "Alter [Jahre]",
+    "$",
+    "a b",
+    "q;r",
+    "z,1",
+    "#",
+)
 
 
 @dataclass
@@ -198,7 +318,9 @@ def plain(rng: np.random.Generator, locale: Locale, n: int) -> Column:
 
 def money(rng: np.random.Generator, locale: Locale, n: int) -> Column:
     """Amounts in the currency of the locale."""
-    return _numbers("money", rng, locale, str(rng.choice(locale.money)), n, decimals=2, scale=10.0 ** rng.integers(1, 6))
+    return _numbers(
+        "money", rng, locale, str(rng.choice(locale.money)), n, decimals=2, scale=10.0 ** rng.integers(1, 6)
+    )
 
 
 def percent(rng: np.random.Generator, locale: Locale, n: int) -> Column:
@@ -265,7 +387,7 @@ def stored_days(rng: np.random.Generator, locale: Locale, n: int) -> Column:
     return Column("stored days", column.cells, column.meanings, numbers=bool(share == 1))
 
 
-def codes(rng: np.random.Generator, locale: Locale, n: int) -> Column:
+def codes(rng: np.random.Generator, locale: Locale, n: int) -> Column:  # noqa: ARG001
     """Texts that are no numbers, although some look like numbers."""
     kinds: list[Callable[[int], str]] = [
         lambda x: f"{x % 90 * 11:05d}",
@@ -311,7 +433,8 @@ def low_days(rng: np.random.Generator, locale: Locale, n: int) -> Column:
     how = locale.days.replace(".", mark).replace("%Y", year)
     other_how = f"%m{mark}%d{mark}{year}" if how.startswith("%d") else f"%d{mark}%m{mark}{year}"
     some = [
-        datetime.date(int(rng.integers(1990, 2025)), int(rng.integers(1, 13)), int(rng.integers(1, 13))) for _ in range(n)
+        datetime.date(int(rng.integers(1990, 2025)), int(rng.integers(1, 13)), int(rng.integers(1, 13)))
+        for _ in range(n)
     ]
     some[0], some[1] = datetime.date(2001, 2, 3), datetime.date(2002, 11, 12)
     cells: list[Cell] = [day_text(day, how, ()) for day in some]
@@ -324,13 +447,18 @@ def low_days(rng: np.random.Generator, locale: Locale, n: int) -> Column:
 def short_years(rng: np.random.Generator, locale: Locale, n: int) -> Column:  # noqa: ARG001
     """Three numbers of two digits, of which the first or the last may be the year."""
     some = [
-        datetime.date(int(rng.integers(2001, 2029)), int(rng.integers(1, 13)), int(rng.integers(1, 29))) for _ in range(n)
+        datetime.date(int(rng.integers(2001, 2029)), int(rng.integers(1, 13)), int(rng.integers(1, 29)))
+        for _ in range(n)
     ]
     some[0] = datetime.date(2013, 2, 21)
     own, other = ("%d-%m-%y", "%y-%m-%d") if rng.random() < 0.5 else ("%y-%m-%d", "%d-%m-%y")
     swapped = [datetime.date(2000 + day.day, day.month, day.year - 2000) for day in some]
     return Column(
-        "short years", [day_text(day, own, ()) for day in some], list(some), (f"date:{own}", f"date:{other}"), list(swapped)
+        "short years",
+        [day_text(day, own, ()) for day in some],
+        list(some),
+        (f"date:{own}", f"date:{other}"),
+        list(swapped),
     )
 
 
@@ -339,7 +467,9 @@ def two_hands(rng: np.random.Generator, locale: Locale, n: int) -> Column:  # no
     values = _values(rng, n, 2, 30)
     commas = rng.random(n) < 0.5
     commas[:2] = True, False
-    cells: list[Cell] = [f"{value:.2f}".replace(".", "," if comma else ".") for value, comma in zip(values, commas, strict=True)]
+    cells: list[Cell] = [
+        f"{value:.2f}".replace(".", "," if comma else ".") for value, comma in zip(values, commas, strict=True)
+    ]
     # Each may be blank, by either option. Nobody can mean another number.
     options = ("number:1,234.5", "number:1.234,5")
     return Column("two hands", cells, list(values), options, list(values), odd=set(range(n)))
@@ -368,7 +498,13 @@ def odd_entries(rng: np.random.Generator, locale: Locale) -> list[tuple[str, Mea
     other = "," if locale.decimal == "." else "."
     return [
         *((f"{value}{other}5", value + 0.5), (f"{value}{other}25", value + 0.25), (f"{value} lb", None)),
-        *((f"{value}-{value + 9}", None), (f"ca. {value}", None), (f"{value}/80", None), ("1.2.3.4", None), ("%", None)),
+        *(
+            (f"{value}-{value + 9}", None),
+            (f"ca. {value}", None),
+            (f"{value}/80", None),
+            ("1.2.3.4", None),
+            ("%", None),
+        ),
         *((f"{value}{other}5{locale.decimal}5", None), ("31.02.2021", None), ("2021-13-45", None), ("1e999", None)),
         *(("inf", None), ("nan", None), ("-", None), ("", None), ("TRUE", None), ("0x1F", None), ("now", None)),
         *((f"{value} {value}", None), (f"${value} CHF", None), ("(5", None), ("--5", None), ("5%%", None), ("½", None)),
@@ -484,7 +620,8 @@ def _write_workbook(path: Path, cells: list[list[Cell]]) -> None:
         return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>' if value else "<c/>"
 
     rows = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in cells)
-    link = f'<Relationships xmlns="{package}"><Relationship Id="r1" Type="{document}/{{}}" Target="{{}}"/>{{}}</Relationships>'
+    first = f'<Relationship Id="r1" Type="{document}/{{}}" Target="{{}}"/>'
+    link = f'<Relationships xmlns="{package}">{first}{{}}</Relationships>'
     styles = f'<Relationship Id="r2" Type="{document}/styles" Target="styles.xml"/>'
     parts = {
         "_rels/.rels": link.format("officeDocument", "xl/workbook.xml", ""),
@@ -589,7 +726,9 @@ def _compare(table: Table, arguments: list[str], declared: list[str], outcome: O
         for row, (wrong, verdict) in enumerate(_verdicts(name, column, meanings, kinds[name], read)):
             if wrong:
                 cell = column.cells[row]
-                outcome.wrong.append(f"{name!r} ({column.kind}) row {row}: {cell!r} is {meanings[row]!r}, read as {verdict}")
+                outcome.wrong.append(
+                    f"{name!r} ({column.kind}) row {row}: {cell!r} is {meanings[row]!r}, read as {verdict}"
+                )
             else:
                 outcome.entries[verdict] += 1
                 lost += verdict == "lost"
@@ -652,6 +791,8 @@ def run(tables: int, seed: int) -> Outcome:
         for text in outcome.wrong[:4]:
             print(f"seed {number} ({table.locale.name}, {table.file}, {table.options}): {text}")
         whole.wrong += [f"seed {number}: {text}" for text in outcome.wrong]
+        if (number + 1 - seed) % 50 == 0:
+            print(f"{number + 1 - seed} tables, {len(whole.wrong)} wrong", file=sys.stderr, flush=True)
         whole.columns += outcome.columns
         whole.entries += outcome.entries
     return whole

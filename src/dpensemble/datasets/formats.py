@@ -152,6 +152,9 @@ class _Written:
         signs = [match["sign"], match["inner"], "-" if trailing else None, "-" if match["open"] else None]
         if (before and after) or sum(sign is not None for sign in signs) > 1 or _ORDINAL.fullmatch(after):
             return None
+        # 7½ is not 7, and 7² is not 7 either.
+        if after[:1].isnumeric() and not after.startswith("10"):
+            return None
         return cls(
             core=match["core"],
             unit=before or after,
