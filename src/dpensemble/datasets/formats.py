@@ -605,12 +605,7 @@ class _PublicNumbers:
         )
 
     def _groups(self, mark: str, decimal: str) -> bool:
-        """Return whether a mark groups thousands of some public entry, and is the decimal sign of none."""
-        point, comma = np.isfinite(self.sizes).T & self._judged
-        only_decimal = {".": point & ~comma, ",": comma & ~point}
-        if decimal and mark in only_decimal and only_decimal[mark].any():
-            # Two hands wrote the column, so that 1,234 may be of either.
-            return False
+        """Return whether a mark groups thousands of some public entry."""
         for part, judged in zip(self.parts, self._judged.tolist(), strict=True):
             if part is not None and judged and mark in part.core:
                 other = decimal or ("," if mark == "." else ".")
