@@ -24,7 +24,8 @@ from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
-from dpensemble.datasets.formats import WRITTEN_NUMBERS, EntryRules
+from dpensemble.datasets.excel import is_workbook
+from dpensemble.datasets.formats import WRITTEN_NUMBERS, EntryRules, decimal_of_files
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -283,7 +284,9 @@ class TableFiles:
 
     def __post_init__(self) -> None:
         # The reader of CSV files puts points into numbers with decimal commas.
-        object.__setattr__(self, "entries", replace(self.entries, decimal=self.form.decimal))
+        has_workbook = any(is_workbook(path) for path in (*self.all_private, self.public) if path is not None)
+        decimal = decimal_of_files(self.form.decimal, has_workbook=has_workbook)
+        object.__setattr__(self, "entries", replace(self.entries, decimal=decimal))
 
     @property
     def all_private(self) -> tuple[Path, ...]:
