@@ -33,7 +33,7 @@ LAYERS = [
     {"methods"},
     {"aggregation", "audit", "certificates"},
     {"workflow"},
-    {"server"},
+    {"server", "mlflow"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -79,6 +79,7 @@ FENCES = {
     "jwt": {"server"},
     "prometheus_client": {"server"},
     "httpx": set(),
+    "mlflow": {"mlflow"},
 }
 
 # Room -> rooms that may import it, or name one of its modules in a string. Estimators take any object with
@@ -108,7 +109,7 @@ RATCHETS = {
 STRUCTURE = {
     # With `cli.doctor`, `moments.softmax` (several classes) beside `moments.fits` (two), `datasets.excel`, and with
     # `datasets.dates` and `datasets.formats`: dates and numbers as people write them.
-    "modules": 204,
+    "modules": 205,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
@@ -192,6 +193,8 @@ def test_imports_point_downwards():
         ("__main__", "from dpensemble.server import ledger"),
         ("cli", "import sqlalchemy"),
         ("report", "from fastapi import FastAPI"),
+        ("workflow", "import mlflow"),
+        ("cli", "from mlflow import MlflowClient"),
     ],
 )
 def test_the_gate_catches_an_upward_import(here, source):
@@ -260,7 +263,7 @@ def test_importing_the_package_leaves_heavy_extras_alone():
     import sys
 
     # skops imports dask where it finds it, so dask is not among them.
-    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography", "fastapi", "uvicorn")
+    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography", "fastapi", "uvicorn", "mlflow")
     code = f"import sys, dpensemble; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
