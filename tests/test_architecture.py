@@ -33,6 +33,7 @@ LAYERS = [
     {"methods"},
     {"aggregation", "audit", "certificates"},
     {"workflow"},
+    {"exports"},
     {"server", "mlflow"},
     {"cli"},
     {"__init__", "__main__"},

@@ -6,9 +6,8 @@ holds released quantities and public facts only.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,20 @@ import numpy as np
 
 from dpensemble._entries import Floats
 from dpensemble._files import read_json
-from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation
+from dpensemble.datasets.preparation import TablePreparation
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.moments import DirectionsMap, MomentsModel, TableMap
 from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, WhitenedNumbers
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.moments.whole import rounded_coefficients
 from dpensemble.student import release_mark
-from dpensemble.workflow.outputs import RunFile
+from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 from dpensemble.workflow.predict import load_student
 
-#: Whole units in 1 of features that are multiplied exactly.
-EXACT = 2.0**26
-#: Shortest length that features are divided by.
-LEAST_LENGTH = 1e-12
+# Text that `TablePreparation` puts in place of a blank.
+BLANK = "(blank)"
+# What the guarantee of a run states whose number of labels is secret.
+_UNTIL_SPENT = "for a given number of them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +151,12 @@ class Kernel:
     mean: Floats
 
 
-#: A piece of the features: a layer without its constant, or with it, and the factor of each of its features.
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Features of a layer times factors. Without `constant` the last feature of `Directions` is left out."""
+    """Features of a layer times factors. Without `constant` the last feature of `Directions` is left out.
+
+    Features of a `Table` have all factors 1.
+    """
 
     layer: Table | Directions | Kernel
     factors: Floats
@@ -181,23 +182,22 @@ class Description:
         As the model reads them: whole multiples of 2**-16.
     classes : tuple of str
         Names of the classes, sorted as the student's classes.
-    guarantee : str
-        The guarantee in one line.
+    guarantee : tuple of str
+        The guarantee of the run's card, one sentence each.
     for_release : bool or None
         False if the noise of the run came from a seed. None if the file does not state it.
-    title : str
-        Name of the run, or an empty text.
+    title, created : str
+        Name and time of the run, or empty texts.
     """
 
     table: Table
     pieces: tuple[Piece, ...]
     coefficients: Floats
     classes: tuple[str, ...]
-    guarantee: str = ""
+    guarantee: tuple[str, ...]
     for_release: bool | None = None
     title: str = ""
     created: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sources(self) -> list[str]:
@@ -215,3 +215,201 @@ class Description:
     def is_additive(self) -> bool:
         """Whether the score is a sum over columns: features of the table itself."""
         return all(isinstance(piece.layer, Table) for piece in self.pieces)
+
+
+def described(run: Path) -> Description:
+    """Return the description of a run's student, from its folder or the student's file.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or the run may not be shared.
+    InvalidParameterError
+        If the student has no export. The message names what has one.
+    """
+    folder = run if run.is_dir() else run.parent
+    facts = _facts(folder)
+    _require_shareable(run, facts)
+    student = load_student(run)
+    model, encoder = student.steps[-1][1], student.named_steps["encoder"]
+    if type(model) is not MomentsModel or not isinstance(encoder, _MAPS):
+        raise InvalidParameterError(
+            f"run={str(run)!r} holds a student without an export ({_kind(model, encoder)}): exports exist for students "
+            "of label-moments on tables, so train with label-moments and its default feature map and student.",
+            parameter="run",
+        )
+    table = _table(encoder, student.named_steps.get("table"))
+    privacy = facts.get("privacy", {})
+    about = facts.get("model", {})
+    return Description(
+        table=table,
+        pieces=_pieces(encoder, table),
+        coefficients=rounded_coefficients(model.coefficients_),
+        classes=tuple(map(str, model.classes_.tolist())),
+        guarantee=tuple(map(str, privacy.get("in_words") or (_NO_CARD,))),
+        for_release=release_mark(student),
+        title=str(about.get("title") or ""),
+        created=str(about.get("created") or ""),
+    )
+
+
+_MAPS = (TableMap, DirectionsMap, CurvedDecoder, BesideMap, SnappedMap)
+_NO_CARD = "Guarantee not stated: the student's file has none, and no card.json of its run is beside it."
+
+
+def _kind(model: object, encoder: object) -> str:
+    """Return in words why a student has no export."""
+    if type(model) is MomentsModel:
+        return f"its feature map is {type(encoder).__name__}"
+    return f"its model is {type(model).__name__}"
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """Return the card of a run, or what is needed of it from the record of an earlier version, or nothing."""
+    card, record = folder / RunFile.CARD, folder / RunFile.RECORD
+    if card.exists():
+        with undamaged(card):
+            return _checked(read_json(card, FileError, special_numbers=True))
+    if record.exists():
+        run, _ = load_run(folder, private=False)
+        statement = run.statement()
+        privacy = {"in_words": statement.sentences(), "basis": statement.basis.value}
+        return {"privacy": privacy, "model": {"created": run.created}}
+    return {}
+
+
+def _checked(card: Any) -> dict[str, Any]:
+    """Return a card. Raise if its parts are no objects."""
+    return {"privacy": dict(card["privacy"]), "model": dict(card["model"])}
+
+
+def _require_shareable(run: Path, facts: Mapping[str, Any]) -> None:
+    """Raise for a run whose number of labels is secret, and may be read from its student."""
+    text = " ".join(map(str, facts.get("privacy", {}).get("in_words", ())))
+    if _UNTIL_SPENT in text:
+        raise FileError(
+            f"{run} may not be shared, since --analysis until-spent let secret votes decide how many labels there are: "
+            "train again with --analysis worst-case to export a student."
+        )
+
+
+def _table(encoder: Any, preparation: TablePreparation | None) -> Table:
+    """Return how the columns of a table become features."""
+    while isinstance(encoder, (DirectionsMap, CurvedDecoder, BesideMap)):
+        encoder = encoder.base_
+    snapped = encoder.columns if isinstance(encoder, SnappedMap) else None
+    table_map = encoder.base_ if isinstance(encoder, SnappedMap) else encoder
+    columns = []
+    for place, reading in enumerate(table_map.columns_):
+        own = _reading(reading, table_map.length_)
+        if snapped is not None:
+            own |= _snap(snapped[place])
+        columns.append(Column(**_source(reading["name"], preparation) | own))
+    return Table(columns=tuple(columns), constant=1.0 / table_map.length_, n_features=int(table_map.n_features_out_))
+
+
+def _reading(reading: Mapping[str, Any], whole: float) -> dict[str, Any]:
+    """Return the features of a column of a table map whose rows have a length."""
+    own = {"name": str(reading["name"]), "is_number": reading["kind"] == "number", "start": int(reading["start"])}
+    own["length"] = float(np.sqrt(reading["square"]) / whole)
+    if own["is_number"]:
+        return own | {"knots": tuple(np.asarray(one, dtype=np.float64) for one in reading["knots"])}
+    return own | {"categories": tuple(map(str, reading["categories"]))}
+
+
+def _snap(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a snapped column."""
+    if cells["kind"] == "number":
+        return {"edges": np.asarray(cells["edges"], dtype=float), "values": np.asarray(cells["values"], dtype=float)}
+    return {"known": tuple(map(str, cells["values"]))}
+
+
+def _source(name: str, preparation: TablePreparation | None) -> dict[str, Any]:
+    """Return how a prepared column comes from a raw one."""
+    if preparation is None:
+        return {"source": name}
+    source = dict(zip(preparation.output_columns, preparation.source_columns, strict=True))[name]
+    kind = dict(zip(preparation.feature_names_in_, preparation.kinds_, strict=True))[source]
+    steps: dict[str, Any] = {"source": source, "blanks": tuple(preparation.blanks_.get(source, ()))}
+    fills = preparation.fill is not None
+    if source in preparation.dates_:
+        date = preparation.dates_[source]
+        # The parts of a date come in the order of their columns.
+        names = [
+            one
+            for one, own in zip(preparation.output_columns, preparation.source_columns, strict=True)
+            if own == source
+        ]
+        part = date["parts"][names.index(name)]
+        steps |= {"part": part, "date_format": str(date["format"])}
+        if fills and part == "weekday":
+            steps["fill"] = BLANK
+        elif preparation.fill == "median":
+            steps["fill"] = float(date["fill"][part])
+        return steps
+    if kind == "category":
+        return steps | ({"fill": BLANK} if fills else {})
+    if source in preparation.formats_:
+        steps["number_format"] = dict(preparation.formats_[source])
+    if preparation.fill == "median":
+        place = list(preparation.feature_names_in_).index(source)
+        steps["fill"] = float(preparation.medians_[place])
+    return steps
+
+
+def _pieces(encoder: Any, table: Table) -> tuple[Piece, ...]:
+    """Return the features that a model reads, side by side."""
+    half = np.sqrt(0.5)
+    if isinstance(encoder, CurvedDecoder):
+        kernel = encoder.kernel
+        layer = Kernel(
+            numbers=_whitened(encoder.numbers, range(len(table.columns))),
+            landmarks=np.asarray(kernel.landmarks_, dtype=float),
+            width=float(kernel.width_),
+            matrix=np.asarray(kernel.matrix_, dtype=float),
+            mean=np.asarray(kernel.mean_, dtype=float),
+        )
+        (base,) = _pieces(encoder.base_, table)
+        return Piece(layer=layer, factors=np.full(kernel.matrix_.shape[1], half)), replace(
+            base, factors=base.factors * half
+        )
+    if isinstance(encoder, BesideMap):
+        near = encoder.near
+        nearness = Nearness(
+            numbers=_whitened(near.numbers, near.places), landmarks=np.asarray(near.landmarks), scale=float(near.scale)
+        )
+        base, constant = encoder.base_, encoder.base_.constant**2
+        of_near, of_base = np.sqrt(encoder.part * (1 - constant)), np.sqrt(1 - encoder.part)
+        n_base = base.directions_.shape[1]
+        beside = Piece(
+            layer=_directions(encoder.near_, nearness),
+            factors=np.full(encoder.near_.directions_.shape[1], of_near),
+            constant=False,
+        )
+        return beside, Piece(layer=_directions(base, table), factors=np.append(np.full(n_base, of_base), 1.0))
+    layer = _directions(encoder, table) if isinstance(encoder, DirectionsMap) else table
+    width = layer.matrix.shape[1] + 1 if isinstance(layer, Directions) else table.n_features
+    return (Piece(layer=layer, factors=np.ones(width)),)
+
+
+def _directions(directions: DirectionsMap, base: Table | Nearness) -> Directions:
+    matrix = directions.directions_
+    matrix = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
+    return Directions(
+        base=base,
+        matrix=matrix,
+        offset=np.asarray(directions.mean_ @ directions.directions_, dtype=np.float64),
+        constant=float(directions.constant),
+        is_exact=bool(directions.reads_rows_alone),
+    )
+
+
+def _whitened(numbers: WhitenedNumbers, places: Sequence[int]) -> Whitened:
+    return Whitened(
+        places=tuple(map(int, places)),
+        low=numbers.low_,
+        high=numbers.high_,
+        median=numbers.median_,
+        mean=numbers.mean_,
+        matrix=np.asarray(numbers.matrix_, dtype=float),
+    )
