@@ -81,6 +81,7 @@ FENCES = {
     "prometheus_client": {"server"},
     "httpx": set(),
     "mlflow": {"mlflow"},
+    "onnx": {"exports"},
 }
 
 # Room -> rooms that may import it, or name one of its modules in a string. Estimators take any object with
@@ -195,6 +196,7 @@ def test_imports_point_downwards():
         ("cli", "import sqlalchemy"),
         ("report", "from fastapi import FastAPI"),
         ("workflow", "import mlflow"),
+        ("cli", "import onnx"),
         ("cli", "from mlflow import MlflowClient"),
     ],
 )
@@ -264,7 +266,7 @@ def test_importing_the_package_leaves_heavy_extras_alone():
     import sys
 
     # skops imports dask where it finds it, so dask is not among them.
-    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography", "fastapi", "uvicorn", "mlflow")
+    heavy = ("torch", "opacus", "ray", "typer", "sqlalchemy", "cryptography", "fastapi", "uvicorn", "mlflow", "onnx")
     code = f"import sys, dpensemble; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

@@ -133,9 +133,12 @@ def _opened(
     import mlflow  # noqa: PLC0415  an optional extra
 
     client = mlflow.MlflowClient(tracking_uri)
-    active = mlflow.active_run() if run_id is None and tracking_uri is None else None
-    if run_id is not None or active is not None:
-        return client, run_id or active.info.run_id, False
+    if run_id is not None:
+        return client, run_id, False
+    # An active run is in the storage that the program has set.
+    active = mlflow.active_run() if tracking_uri is None else None
+    if active is not None:
+        return client, str(active.info.run_id), False
     known = client.get_experiment_by_name(experiment)
     place = client.create_experiment(experiment) if known is None else known.experiment_id
     # A client adds no tags of the script, its user and its repository, as mlflow.start_run does.

@@ -32,6 +32,7 @@ _USES = {
     "excel": "workbooks of Excel (.xlsx)",
     "ledger": "a ledger of what is spent",
     "mlflow": "logging of runs in MLflow",
+    "onnx": "students as ONNX models",
     "opacus": "DPSGDClassifier",
     "pld": "bounds of dp-accounting",
     "reproduce": "the tables and figures of published papers",

@@ -49,9 +49,16 @@ def _score_card(student: Description, settings: _Settings) -> str:
     return as_csv(card) if settings.out is not None and settings.out.suffix.lower() == ".csv" else as_html(card)
 
 
+def _onnx(student: Description, settings: _Settings) -> bytes:  # noqa: ARG001
+    from dpensemble.exports.onnx import as_onnx  # noqa: PLC0415
+
+    return as_onnx(student)
+
+
 #: What writes each format. Bytes are for files only.
 _FORMATS: dict[str, Callable[[Description, _Settings], str | bytes]] = {
     "sql": _sql,
+    "onnx": _onnx,
     "scorecard": _score_card,
     "python": _python,
 }

@@ -519,7 +519,7 @@ def predict(
 
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a run, or its student.skops.")],
-    format: Annotated[str, option(OUTPUT, "sql, scorecard or python. Required.")],
+    format: Annotated[str, option(OUTPUT, "sql, onnx, scorecard or python. Required.")],
     dialect: Annotated[str | None, option(OUTPUT, "Of SQL: sqlite, postgresql or duckdb. [sqlite]")] = None,
     table: Annotated[str | None, option(OUTPUT, "Table that the SQL reads; a dot follows a schema. [rows]")] = None,
     keep: Annotated[
