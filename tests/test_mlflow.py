@@ -1,4 +1,4 @@
-"""Only what may be shared of a run is logged, whatever lies in its folder, and only of runs that may be shared."""
+"""Only what may be shared of a run is logged, also if its folder holds more, and only of runs that may be shared."""
 
 import json
 import re

@@ -2,8 +2,8 @@
 
 A run's folder also holds files for the owner of the records. So no file is logged because it lies in the folder. The
 report and the card are written again from the public part of the record. The student, the labels and the certificate
-are logged after they were read as such. Tags that MLflow adds by itself, such as the path of a script and the name of
-a user, are left out.
+are logged after they were read as such. Tags that MLflow usually adds, such as the path of a script and the name of a
+user, are left out.
 
 The extra ``dpensemble[mlflow]`` installs MLflow. MLflow reports its own use to its makers unless the environment
 variable ``MLFLOW_DISABLE_TELEMETRY`` is ``true``.

@@ -496,7 +496,7 @@ class _Knots:
         is_first[ends - sizes], is_last[ends - 1] = True, True
         return cls(
             owners=np.repeat([place for place, _ in scales], sizes),
-            # The first knot has the part 1, whatever stands here.
+            # The part of the first knot is 1, so these numbers are not used.
             below=np.concatenate([np.append(0.0, knots[:-1]) for _, knots in scales]),
             widths=np.concatenate([np.append(1.0, np.diff(knots)) for _, knots in scales]),
             is_first=is_first,
