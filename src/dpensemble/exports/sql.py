@@ -19,7 +19,6 @@ from dpensemble._checks import shown
 from dpensemble._entries import Floats
 from dpensemble.errors import InvalidParameterError
 from dpensemble.exports.description import (
-    BLANK,
     Column,
     Description,
     Directions,
@@ -28,8 +27,12 @@ from dpensemble.exports.description import (
     Piece,
     Table,
     Whitened,
+    features_of_number,
+    number_of_text,
+    places_of_texts,
+    release_text,
 )
-from dpensemble.exports.dialects import DIALECTS, DUCKDB, POSTGRESQL, SQLITE, Dialect
+from dpensemble.exports.dialects import DIALECTS, DUCKDB, SQLITE, Dialect
 
 # Whole units in 1 of features of exact products, of features of the model, of its coefficients and of chances.
 _EXACT, _FEATURE, _COEFFICIENT, _CHANCE = 2.0**26, 2.0**14, 2.0**16, 2.0**24
@@ -91,7 +94,6 @@ class _Statement:
         self._require_distinct()
         self.steps: list[list[tuple[str, str]]] = []
         self.sides: list[tuple[str, Sequence[Sequence[float]]]] = []
-        self.matrices: set[str] = set()
         layers = [piece.layer for piece in student.pieces]
         self.unit = _EXACT if any(isinstance(layer, Directions) for layer in layers) else _FEATURE
 
@@ -184,7 +186,7 @@ class _Statement:
         if column.part is not None:
             number = f"CASE WHEN w{n} IS NOT NULL THEN CAST({column.part[0]}{n} AS {self.dialect.real}) END"
         else:
-            blanks = [self._double(value) for value in map(_float, column.blanks) if np.isfinite(value)]
+            blanks = [self._double(value) for value in map(number_of_text, column.blanks) if np.isfinite(value)]
             number = f"CASE WHEN r{n} IN ({', '.join(blanks)}) THEN NULL ELSE r{n} END" if blanks else f"r{n}"
         if column.fill is None:
             return number
@@ -296,6 +298,8 @@ class _Statement:
         layer = piece.layer
         if isinstance(layer, Table):
             return self._products(coefficients)
+        if self.dialect is SQLITE:
+            return self._terms_by_name(number, piece, coefficients)
         own = self._kernel(number, layer) if isinstance(layer, Kernel) else self._directions(number, layer)
         width = len(own.numbers[0])
         constants = np.zeros(coefficients.shape[1])
@@ -310,6 +314,58 @@ class _Statement:
             step.append((f"v{number}_{k}", total))
         self.steps.append(step)
         return [[name, self._double(float(constant))] for (name, _), constant in zip(step, constants, strict=True)]
+
+    def _terms_by_name(self, number: int, piece: Piece, coefficients: Floats) -> list[list[str]]:
+        """Add the steps of directions with a name for each, and return the terms of each score. For SQLite.
+
+        SQLite has no arrays, and looks a matrix up in a table again for every row.
+        """
+        layer = piece.layer
+        if not isinstance(layer, Directions) or not isinstance(layer.base, Table):
+            raise InvalidParameterError(
+                "the student is curved (it reads distances to landmarks), which SQLite cannot compute in reasonable "
+                "time: use --dialect duckdb, which also reads tables of SQLite, postgresql, or --format python.",
+                parameter="dialect",
+            )
+        units = _units(layer.matrix)
+        whole, offset = layer.matrix / units, layer.offset * _EXACT / units
+        step = []
+        for j, (terms, unit) in enumerate(zip(self._products(whole), (units / _EXACT).tolist(), strict=True)):
+            total = _total([*terms, self._double(-float(offset[j]))])
+            step.append((f"d{number}_{j}", f"{total} * {self._number(unit)}"))
+        self.steps.append(step)
+        names = [name for name, _ in step]
+        factor, rounded = self._number(math.sqrt(1 - layer.constant**2)), self.dialect.rounded
+        root, fine_units = _root_and_units(len(names))
+        self.steps.append([(f"x{number}", self.dialect.extreme([f"abs({name})" for name in names], largest=True))])
+        self.steps.append([(f"u{number}", self._scale(number, layer, root))])
+        coarse = [(f"g{number}_{j}", rounded(f"{name} * u{number}")) for j, name in enumerate(names)]
+        self.steps.append(coarse)
+        products = []
+        for j, name in enumerate(names):
+            fine = rounded(f"({name} * u{number} - g{number}_{j}) * {self._number(fine_units)}")
+            products.append((f"f{number}_{j}", f"g{number}_{j} * {fine}"))
+        self.steps.append(products)
+        squares = _total([f"{name}*{name}" for name, _ in coarse])
+        mixed = f"{_total([name for name, _ in products])} * {self._number(2 / fine_units)}"
+        self.steps.append([(f"e{number}", f"sqrt({squares} + {mixed}) / u{number}")])
+        longest = self.dialect.extreme([f"e{number}", self._double(1e-12)], largest=True)
+        self.steps.append([(f"l{number}", f"{factor} / {longest}")])
+        own = self._number(float(piece.factors[0]))
+        features = [rounded(f"{name} * l{number} * {own} * {self._number(_FEATURE)}") for name in names]
+        self.steps.append([(f"v{number}_{j}", feature) for j, feature in enumerate(features)])
+        last = np.rint(layer.constant * piece.factors[-1] * _FEATURE) * coefficients[-1]
+        return [
+            [*(f"v{number}_{j}*{self._factor(c)}" for j, c in enumerate(of_score[:-1]) if c), self._double(float(end))]
+            for of_score, end in zip(coefficients.T.tolist(), last, strict=True)
+        ]
+
+    def _scale(self, number: int, layer: Directions, root: int) -> str:
+        """Return the power of two by which the longest entry of a row gets `_BITS` less `root` bits."""
+        longest = np.linalg.norm(layer.matrix, axis=0).max(initial=1.0) * 4.0
+        powers = range(_LEAST_POWER, max(int(math.frexp(longest)[1]) + 2, 4))
+        leaves = [self._double(2.0 ** (_BITS - root - power)) for power in powers]
+        return self._choice(f"x{number}", [self._double(2.0**power) for power in powers[:-1]], leaves)
 
     def _side(self, rows: Sequence[Sequence[float]]) -> str:
         """Return the name of a new side table of the statement, one row of numbers for each place."""
@@ -328,24 +384,15 @@ class _Statement:
             entry = "u[1]" if numbers else "u"
             own = expression.format(*(f"u[{k + 2}]" for k in range(len(numbers))), x=entry)
             return f"list_{aggregate}(list_transform({zipped}, lambda u: {own}))"
-        if self.dialect is POSTGRESQL:
-            own = expression.format(*names, x="x")
-            arrays = ", ".join([vector, *map(self._array, numbers)])
-            return f"(SELECT {aggregate}({own}) FROM unnest({arrays}) AS u({', '.join(['x', *names])}))"
-        if not numbers:
-            return f"(SELECT {aggregate}({expression.format(x='u.value')}) FROM json_each({vector}) AS u)"
-        side = self._side(list(zip(*numbers, strict=True)))
-        own = expression.format(*(f"side.c{k + 1}" for k in range(len(numbers))), x="u.value")
-        return f"(SELECT {aggregate}({own}) FROM json_each({vector}) AS u JOIN {side} AS side ON side.c0 = u.key)"
+        own = expression.format(*names, x="x")
+        arrays = ", ".join([vector, *map(self._array, numbers)])
+        return f"(SELECT {aggregate}({own}) FROM unnest({arrays}) AS u({', '.join(['x', *names])}))"
 
     def _mapped(self, vector: str, numbers: Sequence[Sequence[float]], expression: str) -> str:
         """Return the vector of an expression over the entries of a vector, written as for `_reduced`."""
         if self.dialect is DUCKDB:
             return self._reduced(vector, numbers, "x", expression).removeprefix("list_x(").removesuffix(")")
-        if self.dialect is POSTGRESQL:
-            text = self._reduced(vector, numbers, "x", expression)
-            return text.replace("(SELECT x(", "ARRAY(SELECT (", 1)
-        return self._reduced(vector, numbers, "json_group_array", expression)
+        return self._reduced(vector, numbers, "x", expression).replace("(SELECT x(", "ARRAY(SELECT (", 1)
 
     def _array(self, numbers: Iterable[float]) -> str:
         """Return a list of doubles."""
@@ -363,20 +410,9 @@ class _Statement:
             side = self._side(columns)
             return f"list_transform((SELECT w FROM {side}), lambda w: list_dot_product(w, {entries}))"
         side = self._side(columns)
-        self.matrices.add(side)
-        if self.dialect is POSTGRESQL:
-            given = (
-                f"unnest({places}, {entries}) AS e(p, x)"
-                if places
-                else (f"unnest({entries}) WITH ORDINALITY AS e(x, p)")
-            )
-            total = f"(SELECT sum(e.x * side.w[e.p]) FROM {given})"
-            return f"ARRAY(SELECT {total} FROM {side} AS side ORDER BY side.j)"
-        total = (
-            f"SELECT side.j AS j, sum(side.w * e.value) AS v FROM json_each({entries}) AS e "
-            f"JOIN {side} AS side ON side.p = CAST(e.key AS INTEGER) GROUP BY side.j ORDER BY side.j"
-        )
-        return f"(SELECT json_group_array(v) FROM ({total}))"
+        given = f"unnest({places}, {entries}) AS e(p, x)" if places else f"unnest({entries}) WITH ORDINALITY AS e(x, p)"
+        total = f"(SELECT sum(e.x * side.w[e.p]) FROM {given})"
+        return f"ARRAY(SELECT {total} FROM {side} AS side ORDER BY side.j)"
 
     def _features(self) -> tuple[str, str]:
         """Add the steps with the table's features in whole units, and return the names of places and entries."""
@@ -419,24 +455,16 @@ class _Statement:
         if self.dialect is DUCKDB:
             self.steps.append([("y0", f"CAST([{', '.join(dense)}] AS DOUBLE[])")])
             return "", "y0"
-        if self.dialect is POSTGRESQL:
-            ones = ", ".join(f"{place} + 1" for place, _ in slots)
-            own = [("y0", f"ARRAY[{ones}]::int[]"), ("y1", f"ARRAY[{', '.join(w for _, w in slots)}]::float8[]")]
-            self.steps.append(own)
-            return "y0", "y1"
-        # Places and entries as an object of JSON, in brackets of small depth.
-        pairs = [f"'\"' || {place} || '\":' || CAST({weight} AS INTEGER)" for place, weight in slots]
-        self.steps.append([("y0", "'{' || " + _total(pairs, " || ',' || ") + " || '}'")])
-        return "", "y0"
+        ones = ", ".join(f"{place} + 1" for place, _ in slots)
+        listed = ", ".join(weight for _, weight in slots)
+        self.steps.append([("y0", f"ARRAY[{ones}]::int[]"), ("y1", f"ARRAY[{listed}]::float8[]")])
+        return "y0", "y1"
 
     def _directions(self, number: int, layer: Directions) -> _Vector:
         """Add the steps of directions, and return each feature of a row that was made equally long."""
         units = _units(layer.matrix)
         whole, offset = layer.matrix / units, (layer.offset * _EXACT / units).tolist()
-        if isinstance(layer.base, Nearness):
-            given = ("", self._nearness(number, layer.base))
-        else:
-            given = self._features()
+        given = ("", self._nearness(number, layer.base)) if isinstance(layer.base, Nearness) else self._features()
         self.steps.append([(f"d{number}", self._multiplied(given, whole))])
         numbers = [offset, (units / _EXACT).tolist()]
         vector = _Vector(f"d{number}", numbers, "(({x} - {0}) * {1})")
@@ -447,15 +475,9 @@ class _Statement:
         """Add the steps that compute the factor of a row, as `dpensemble.moments.maps.directions` does."""
         factor, name, x = self._number(math.sqrt(1 - layer.constant**2)), vector.name, vector.expression
         if layer.is_exact:
-            n_directions = layer.matrix.shape[1]
-            root = ((n_directions - 1).bit_length() + 1) // 2
-            fine_units = 2.0 ** (_BITS + 1 - root)
+            root, fine_units = _root_and_units(layer.matrix.shape[1])
             self.steps.append([(f"x{number}", self._reduced(name, vector.numbers, "max", f"abs({x})"))])
-            longest = np.linalg.norm(layer.matrix, axis=0).max(initial=1.0) * 4.0
-            powers = range(_LEAST_POWER, max(int(math.frexp(longest)[1]) + 2, 4))
-            leaves = [self._double(2.0 ** (_BITS - root - power)) for power in powers]
-            limits = [self._double(2.0**power) for power in powers[:-1]]
-            self.steps.append([(f"u{number}", self._choice(f"x{number}", limits, leaves))])
+            self.steps.append([(f"u{number}", self._scale(number, layer, root))])
             coarse = self.dialect.rounded(f"{x} * u{number}")
             fine = self.dialect.rounded(f"({x} * u{number} - {coarse}) * {self._number(fine_units)}")
             squares = self._reduced(name, vector.numbers, "sum", f"{coarse} * {coarse}")
@@ -483,7 +505,7 @@ class _Statement:
         ]
         self.steps.append(points)
         names = ", ".join(name for name, _ in points)
-        listed = {SQLITE: f"json_array({names})", POSTGRESQL: f"ARRAY[{names}]", DUCKDB: f"[{names}]"}[self.dialect]
+        listed = f"[{names}]" if self.dialect is DUCKDB else f"ARRAY[{names}]"
         own = _total([f"{name}*{name}" for name, _ in points])
         self.steps.append([(f"y{number + 2}", listed), (f"w{number}_0", own)])
         self.steps.append([(f"i{number}", self._multiplied(("", f"y{number + 2}"), landmarks.T))])
@@ -551,7 +573,7 @@ class _Statement:
     def _joined(self) -> str:
         """Return the steps as one statement. Each step carries the names that later steps need."""
         results = [f"k{n}" for n in range(len(self.keep))] + [f"z{k}" for k in range(len(self.student.classes))]
-        guarantee, mark = " ".join(self.student.guarantee), _mark(self.student)
+        guarantee, mark = " ".join(self.student.guarantee), release_text(self.student)
         results += [self._label(), self.dialect.literal(guarantee), self.dialect.literal(mark)]
         needed = set(_NAME.findall(" ".join(results)))
         prefix = "step"
@@ -577,21 +599,12 @@ class _Statement:
         return "WITH " + ",\n".join([*sides, *reversed(texts)]) + end
 
     def _written_side(self, name: str, rows: Sequence[Sequence[float]]) -> str:
-        """Return a side table: a list of lists, arrays by number, or entries of a matrix or of columns by number."""
+        """Return a side table: a list of lists, or arrays by number."""
         if self.dialect is DUCKDB:
             lists = ", ".join("[" + ", ".join(map(_written, row)) + "]" for row in rows)
             return f"{name} AS MATERIALIZED (SELECT CAST('[{lists}]' AS DOUBLE[][]) AS w)"
-        if self.dialect is POSTGRESQL:
-            values = ",\n  ".join(f"({j}, {self._array(row)})" for j, row in enumerate(rows))
-            return f"{name}(j, w) AS MATERIALIZED (VALUES {values})"
-        text = "[" + ",".join("[" + ",".join(map(_written, row)) + "]" for row in rows) + "]"
-        if name in self.matrices:
-            return (
-                f"{name}(j, p, w) AS MATERIALIZED (SELECT a.key, b.key, b.value FROM json_each('{text}') AS a, "
-                "json_each(a.value) AS b WHERE b.value <> 0)"
-            )
-        columns = ", ".join(f"json_extract(a.value, '$[{k}]') + 0.0 AS c{k + 1}" for k in range(len(rows[0])))
-        return f"{name} AS MATERIALIZED (SELECT a.key AS c0, {columns} FROM json_each('{text}') AS a)"
+        values = ",\n  ".join(f"({j}, {self._array(row)})" for j, row in enumerate(rows))
+        return f"{name}(j, w) AS MATERIALIZED (VALUES {values})"
 
     def _comments(self) -> str:
         """Return what a reader must know, as comments."""
@@ -605,11 +618,6 @@ class _Statement:
             "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts."
         )
         return "".join(f"-- {' '.join(_plain(line).split())}\n" for line in lines)
-
-
-def _mark(student: Description) -> str:
-    """Return whether a run is a release, for a column of the result."""
-    return student.mark or ("true" if student.for_release else "not stated")
 
 
 def _plain(text: str) -> str:
@@ -637,6 +645,12 @@ def _total(terms: Sequence[str], sign: str = " + ") -> str:
 _FLAT = 16
 
 
+def _root_and_units(n_directions: int) -> tuple[int, float]:
+    """Return bits of the root of the number of directions, and the fine units in a coarse one."""
+    root = ((n_directions - 1).bit_length() + 1) // 2
+    return root, 2.0 ** (_BITS + 1 - root)
+
+
 def _units(matrix: Floats) -> Floats:
     """Return a power of two for each column, in units of which its entries are whole numbers, or 1."""
     _, exponents = np.frexp(np.linalg.norm(matrix, axis=0))
@@ -647,41 +661,3 @@ def _units(matrix: Floats) -> Floats:
 
 def _written(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-
-
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def places_of_texts(column: Column) -> tuple[dict[str, int], int, int]:
-    """Return the place of each known text among the features, and the places of any other and of a missing entry."""
-    own = {text: place for place, text in enumerate(column.categories)}
-    unknown = len(own)
-    if column.known is None:
-        codes, other = own, unknown
-    else:
-        codes = {text: own.get(text, unknown) for text in column.known}
-        other = own.get(column.known[-1], unknown)
-    missing = unknown + 1 if column.fill is None else codes.get(BLANK, other)
-    return codes, other, missing
-
-
-def features_of_number(column: Column, value: float) -> Floats:
-    """Return the features of one number of a column, NaN for a missing one, shape (n_features,)."""
-    features = np.zeros(column.n_features)
-    if math.isnan(value):
-        features[-1] = column.length
-        return features
-    share, start = column.length / math.sqrt(len(column.knots)), 0
-    for knots in column.knots:
-        if len(knots) == 1:
-            features[start] = share
-        else:
-            low = int(np.searchsorted(knots[1:-1], value, side="right"))
-            way = min(max((value - knots[low]) / (knots[low + 1] - knots[low]), 0.0), 1.0)
-            features[start + low : start + low + 2] = math.sqrt(1 - way) * share, math.sqrt(way) * share
-        start += len(knots)
-    return features
