@@ -17,6 +17,7 @@ from dpensemble.cli.output import check_folder
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.exports.description import Description, described
 from dpensemble.workflow.disk import replace_file
+from dpensemble.workflow.predict import load_student
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class _Settings:
     keep: tuple[str, ...]
     rows: Path | None
     out: Path | None
+    run: Path
 
 
 def _sql(student: Description, settings: _Settings) -> str:
@@ -43,9 +45,11 @@ def _python(student: Description, settings: _Settings) -> str:  # noqa: ARG001
 
 
 def _score_card(student: Description, settings: _Settings) -> str:
-    from dpensemble.exports.card import as_csv, as_html, score_card  # noqa: PLC0415
+    from dpensemble.exports.card import as_csv, as_html, score_card, with_error  # noqa: PLC0415
 
-    card = score_card(student, settings.rows)
+    card = score_card(student)
+    if settings.rows is not None:
+        card = with_error(card, load_student(settings.run), settings.rows)
     return as_csv(card) if settings.out is not None and settings.out.suffix.lower() == ".csv" else as_html(card)
 
 
@@ -84,7 +88,12 @@ def run(
     if out is not None and out.is_file() and not overwrite:
         raise FileError(f"out={str(out)!r} exists: choose another file, or give --overwrite.")
     settings = _Settings(
-        dialect=dialect or "sqlite", table=table or "rows", keep=tuple(parts_of(keep) or ()), rows=rows, out=out
+        dialect=dialect or "sqlite",
+        table=table or "rows",
+        keep=tuple(parts_of(keep) or ()),
+        rows=rows,
+        out=out,
+        run=run,
     )
     with warnings.catch_warnings(), progress_on_stderr("Writing the export"):
         # The file and a note state this.

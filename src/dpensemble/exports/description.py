@@ -6,6 +6,7 @@ holds released quantities and public facts only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -413,3 +414,47 @@ def _whitened(numbers: WhitenedNumbers, places: Sequence[int]) -> Whitened:
         mean=numbers.mean_,
         matrix=np.asarray(numbers.matrix_, dtype=float),
     )
+
+
+def number_of_text(text: str) -> float:
+    """Return a text as a number, NaN if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def places_of_texts(column: Column) -> tuple[dict[str, int], int, int]:
+    """Return the place of each known text among the features, and the places of any other and of a missing entry."""
+    own = {text: place for place, text in enumerate(column.categories)}
+    unknown = len(own)
+    if column.known is None:
+        codes, other = own, unknown
+    else:
+        codes = {text: own.get(text, unknown) for text in column.known}
+        other = own.get(column.known[-1], unknown)
+    missing = unknown + 1 if column.fill is None else codes.get(BLANK, other)
+    return codes, other, missing
+
+
+def features_of_number(column: Column, value: float) -> Floats:
+    """Return the features of one number of a column, NaN for a missing one, shape (n_features,)."""
+    features = np.zeros(column.n_features)
+    if math.isnan(value):
+        features[-1] = column.length
+        return features
+    share, start = column.length / math.sqrt(len(column.knots)), 0
+    for knots in column.knots:
+        if len(knots) == 1:
+            features[start] = share
+        else:
+            low = int(np.searchsorted(knots[1:-1], value, side="right"))
+            way = min(max((value - knots[low]) / (knots[low + 1] - knots[low]), 0.0), 1.0)
+            features[start + low : start + low + 2] = math.sqrt(1 - way) * share, math.sqrt(way) * share
+        start += len(knots)
+    return features
+
+
+def release_text(student: Description) -> str:
+    """Return whether a run is a release, for a column of the result."""
+    return student.mark or ("true" if student.for_release else "not stated")

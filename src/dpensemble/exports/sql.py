@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,6 @@ from dpensemble._checks import shown
 from dpensemble._entries import Floats
 from dpensemble.errors import InvalidParameterError
 from dpensemble.exports.description import (
-    BLANK,
     Column,
     Description,
     Directions,
@@ -27,8 +27,12 @@ from dpensemble.exports.description import (
     Piece,
     Table,
     Whitened,
+    features_of_number,
+    number_of_text,
+    places_of_texts,
+    release_text,
 )
-from dpensemble.exports.dialects import DIALECTS, Dialect
+from dpensemble.exports.dialects import DIALECTS, DUCKDB, SQLITE, Dialect
 
 # Whole units in 1 of features of exact products, of features of the model, of its coefficients and of chances.
 _EXACT, _FEATURE, _COEFFICIENT, _CHANCE = 2.0**26, 2.0**14, 2.0**16, 2.0**24
@@ -70,6 +74,15 @@ def as_sql(student: Description, dialect: str = "sqlite", *, table: str = "rows"
     return _Statement(student, DIALECTS[dialect], table, keep).text()
 
 
+@dataclass(frozen=True)
+class _Vector:
+    """A vector of the statement: its name, numbers for each entry, and an expression as `_reduced` takes it."""
+
+    name: str
+    numbers: list[list[float]]
+    expression: str
+
+
 class _Statement:
     """The steps of one statement. `steps` are lists of names and expressions, which see all names before."""
 
@@ -80,6 +93,7 @@ class _Statement:
         self.names += [LABEL, GUARANTEE, FOR_RELEASE]
         self._require_distinct()
         self.steps: list[list[tuple[str, str]]] = []
+        self.sides: list[tuple[str, Sequence[Sequence[float]]]] = []
         layers = [piece.layer for piece in student.pieces]
         self.unit = _EXACT if any(isinstance(layer, Directions) for layer in layers) else _FEATURE
 
@@ -172,7 +186,7 @@ class _Statement:
         if column.part is not None:
             number = f"CASE WHEN w{n} IS NOT NULL THEN CAST({column.part[0]}{n} AS {self.dialect.real}) END"
         else:
-            blanks = [self._double(value) for value in map(_float, column.blanks) if np.isfinite(value)]
+            blanks = [self._double(value) for value in map(number_of_text, column.blanks) if np.isfinite(value)]
             number = f"CASE WHEN r{n} IN ({', '.join(blanks)}) THEN NULL ELSE r{n} END" if blanks else f"r{n}"
         if column.fill is None:
             return number
@@ -284,140 +298,246 @@ class _Statement:
         layer = piece.layer
         if isinstance(layer, Table):
             return self._products(coefficients)
-        if isinstance(layer, Kernel):
-            features, constants = self._kernel(number, layer), np.zeros((0, coefficients.shape[1]))
-        else:
-            features = self._directions(number, layer)
-            last = np.rint(layer.constant * piece.factors[-1] * _FEATURE) if piece.constant else 0.0
-            constants = last * coefficients[len(features) :]
-        scaled = [
-            (f"v{number}_{j}", self.dialect.rounded(f"{feature} * {self._number(factor)} * {self._number(_FEATURE)}"))
-            for j, (feature, factor) in enumerate(zip(features, piece.factors, strict=False))
-        ]
-        self.steps.append(scaled)
-        terms = []
-        for k, own in enumerate(coefficients.T):
-            products = [f"{name}*{self._factor(c)}" for (name, _), c in zip(scaled, own, strict=False) if c]
-            terms.append([*products, self._double(float(constants[:, k].sum()))])
-        return terms
+        if self.dialect is SQLITE:
+            return self._terms_by_name(number, piece, coefficients)
+        own = self._kernel(number, layer) if isinstance(layer, Kernel) else self._directions(number, layer)
+        width = len(own.numbers[0])
+        constants = np.zeros(coefficients.shape[1])
+        if piece.constant and isinstance(layer, Directions):
+            constants = np.rint(layer.constant * piece.factors[-1] * _FEATURE) * coefficients[-1]
+        factor = self._number(float(piece.factors[0]))
+        feature = self.dialect.rounded(f"{own.expression} * {factor} * {self._number(_FEATURE)}")
+        numbers = [*own.numbers, *coefficients[:width].T.tolist()]
+        step = []
+        for k in range(coefficients.shape[1]):
+            total = self._reduced(own.name, numbers, "sum", f"{feature} * {{{len(own.numbers) + k}}}")
+            step.append((f"v{number}_{k}", total))
+        self.steps.append(step)
+        return [[name, self._double(float(constant))] for (name, _), constant in zip(step, constants, strict=True)]
 
-    def _directions(self, number: int, layer: Directions) -> list[str]:
-        """Add the steps of directions, and return each feature of a row that was made equally long."""
+    def _terms_by_name(self, number: int, piece: Piece, coefficients: Floats) -> list[list[str]]:
+        """Add the steps of directions with a name for each, and return the terms of each score. For SQLite.
+
+        SQLite has no arrays, and looks a matrix up in a table again for every row.
+        """
+        layer = piece.layer
+        if not isinstance(layer, Directions) or not isinstance(layer.base, Table):
+            raise InvalidParameterError(
+                "the student is curved (it reads distances to landmarks), which SQLite cannot compute in reasonable "
+                "time: use --dialect duckdb, which also reads tables of SQLite, postgresql, or --format python.",
+                parameter="dialect",
+            )
         units = _units(layer.matrix)
         whole, offset = layer.matrix / units, layer.offset * _EXACT / units
-        if isinstance(layer.base, Nearness):
-            near = self._nearness(number, layer.base)
-            products = [
-                [f"{name}*{self._factor(w)}" for name, w in zip(near, of_direction.tolist(), strict=True) if w]
-                for of_direction in whole.T
-            ]
-        else:
-            products = self._products(whole)
         step = []
-        for j, (terms, unit) in enumerate(zip(products, (units / _EXACT).tolist(), strict=True)):
+        for j, (terms, unit) in enumerate(zip(self._products(whole), (units / _EXACT).tolist(), strict=True)):
             total = _total([*terms, self._double(-float(offset[j]))])
             step.append((f"d{number}_{j}", f"{total} * {self._number(unit)}"))
         self.steps.append(step)
         names = [name for name, _ in step]
-        self._length(number, names, layer)
-        return [f"{name} * l{number}" for name in names]
-
-    def _length(self, number: int, names: list[str], layer: Directions) -> None:
-        """Add the steps that compute the factor of a row, as `dpensemble.moments.maps.directions` does."""
-        factor = self._number(math.sqrt(1 - layer.constant**2))
-        if not layer.is_exact:
-            length = f"sqrt({_total([f'{name}*{name}' for name in names])})"
-            self.steps.append([(f"e{number}", length)])
-            divided = f"{factor} / {self.dialect.extreme([f'e{number}', '1e-12'], largest=True)}"
-            self.steps.append([(f"l{number}", divided)])
-            return
-        root = ((len(names) - 1).bit_length() + 1) // 2
-        fine_units = 2.0 ** (_BITS + 1 - root)
+        factor, rounded = self._number(math.sqrt(1 - layer.constant**2)), self.dialect.rounded
+        root, fine_units = _root_and_units(len(names))
         self.steps.append([(f"x{number}", self.dialect.extreme([f"abs({name})" for name in names], largest=True))])
-        longest = np.linalg.norm(layer.matrix, axis=0).max() * (2.0 if isinstance(layer.base, Table) else 4.0)
-        powers = range(_LEAST_POWER, max(int(math.frexp(longest)[1]) + 2, 4))
-        leaves = [self._double(2.0 ** (_BITS - root - power)) for power in powers]
-        limits = [self._double(2.0**power) for power in powers[:-1]]
-        self.steps.append([(f"u{number}", self._choice(f"x{number}", limits, leaves))])
-        coarse = [(f"g{number}_{j}", self.dialect.rounded(f"{name} * u{number}")) for j, name in enumerate(names)]
+        self.steps.append([(f"u{number}", self._scale(number, layer, root))])
+        coarse = [(f"g{number}_{j}", rounded(f"{name} * u{number}")) for j, name in enumerate(names)]
         self.steps.append(coarse)
         products = []
         for j, name in enumerate(names):
-            g = f"g{number}_{j}"
-            fine = self.dialect.rounded(f"({name} * u{number} - {g}) * {self._number(fine_units)}")
-            products.append((f"f{number}_{j}", f"{g} * {fine}"))
+            fine = rounded(f"({name} * u{number} - g{number}_{j}) * {self._number(fine_units)}")
+            products.append((f"f{number}_{j}", f"g{number}_{j} * {fine}"))
         self.steps.append(products)
         squares = _total([f"{name}*{name}" for name, _ in coarse])
         mixed = f"{_total([name for name, _ in products])} * {self._number(2 / fine_units)}"
         self.steps.append([(f"e{number}", f"sqrt({squares} + {mixed}) / u{number}")])
-        divided = f"{factor} / {self.dialect.extreme([f'e{number}', '1e-12'], largest=True)}"
+        longest = self.dialect.extreme([f"e{number}", self._double(1e-12)], largest=True)
+        self.steps.append([(f"l{number}", f"{factor} / {longest}")])
+        own = self._number(float(piece.factors[0]))
+        features = [rounded(f"{name} * l{number} * {own} * {self._number(_FEATURE)}") for name in names]
+        self.steps.append([(f"v{number}_{j}", feature) for j, feature in enumerate(features)])
+        last = np.rint(layer.constant * piece.factors[-1] * _FEATURE) * coefficients[-1]
+        return [
+            [*(f"v{number}_{j}*{self._factor(c)}" for j, c in enumerate(of_score[:-1]) if c), self._double(float(end))]
+            for of_score, end in zip(coefficients.T.tolist(), last, strict=True)
+        ]
+
+    def _scale(self, number: int, layer: Directions, root: int) -> str:
+        """Return the power of two by which the longest entry of a row gets `_BITS` less `root` bits."""
+        longest = np.linalg.norm(layer.matrix, axis=0).max(initial=1.0) * 4.0
+        powers = range(_LEAST_POWER, max(int(math.frexp(longest)[1]) + 2, 4))
+        leaves = [self._double(2.0 ** (_BITS - root - power)) for power in powers]
+        return self._choice(f"x{number}", [self._double(2.0**power) for power in powers[:-1]], leaves)
+
+    def _side(self, rows: Sequence[Sequence[float]]) -> str:
+        """Return the name of a new side table of the statement, one row of numbers for each place."""
+        name = f"side{len(self.sides) + 1}"
+        self.sides.append((name, rows))
+        return name
+
+    def _reduced(self, vector: str, numbers: Sequence[Sequence[float]], aggregate: str, expression: str) -> str:
+        """Return the sum or another aggregate of an expression over the entries of a vector.
+
+        In the expression ``{x}`` is the entry, and ``{0}``, ``{1}``, ... are the numbers at its place.
+        """
+        names = [f"n{k}" for k in range(len(numbers))]
+        if self.dialect is DUCKDB:
+            zipped = f"list_zip({', '.join([vector, *map(self._array, numbers)])})" if numbers else vector
+            entry = "u[1]" if numbers else "u"
+            own = expression.format(*(f"u[{k + 2}]" for k in range(len(numbers))), x=entry)
+            return f"list_{aggregate}(list_transform({zipped}, lambda u: {own}))"
+        own = expression.format(*names, x="x")
+        arrays = ", ".join([vector, *map(self._array, numbers)])
+        return f"(SELECT {aggregate}({own}) FROM unnest({arrays}) AS u({', '.join(['x', *names])}))"
+
+    def _mapped(self, vector: str, numbers: Sequence[Sequence[float]], expression: str) -> str:
+        """Return the vector of an expression over the entries of a vector, written as for `_reduced`."""
+        if self.dialect is DUCKDB:
+            return self._reduced(vector, numbers, "x", expression).removeprefix("list_x(").removesuffix(")")
+        return self._reduced(vector, numbers, "x", expression).replace("(SELECT x(", "ARRAY(SELECT (", 1)
+
+    def _array(self, numbers: Iterable[float]) -> str:
+        """Return a list of doubles."""
+        text = ", ".join(str(int(one)) if one.is_integer() and abs(one) < 2**53 else repr(one) for one in numbers)
+        return f"CAST('[{text}]' AS DOUBLE[])" if self.dialect is DUCKDB else f"'{{{text}}}'::float8[]"
+
+    def _multiplied(self, vector: tuple[str, str], matrix: Floats) -> str:
+        """Return the vector of the products of a vector and each column of a matrix.
+
+        `vector` has the places and the entries that differ from 0. Empty places mean all entries.
+        """
+        places, entries = vector
+        columns = [[float(one) for one in column] for column in matrix.T.tolist()]
+        if self.dialect is DUCKDB:
+            side = self._side(columns)
+            return f"list_transform((SELECT w FROM {side}), lambda w: list_dot_product(w, {entries}))"
+        side = self._side(columns)
+        given = f"unnest({places}, {entries}) AS e(p, x)" if places else f"unnest({entries}) WITH ORDINALITY AS e(x, p)"
+        total = f"(SELECT sum(e.x * side.w[e.p]) FROM {given})"
+        return f"ARRAY(SELECT {total} FROM {side} AS side ORDER BY side.j)"
+
+    def _features(self) -> tuple[str, str]:
+        """Add the steps with the table's features in whole units, and return the names of places and entries."""
+        slots: list[tuple[str, str]] = []
+        places: list[tuple[str, str]] = []
+        dense: list[str] = ["0.0"] * self.student.table.n_features
+        for number, column in enumerate(self.student.table.columns):
+            whole = self._double(float(np.rint(column.length * self.unit)))
+            if not column.is_number:
+                slots.append((f"(c{number} + {column.start})", whole))
+                for k in range(column.n_features):
+                    dense[column.start + k] = f"CASE WHEN c{number} = {k} THEN {whole} ELSE 0.0 END"
+                continue
+            last = column.start + column.n_features - 1
+            if column.edges is not None:
+                msg = "snapped numbers have no directions"
+                raise AssertionError(msg)
+            slots.append((str(last), f"CASE WHEN q{number} IS NULL THEN {whole} ELSE {self._double(0.0)} END"))
+            dense[last] = slots[-1][1]
+            start = column.start
+            for scale, knots in enumerate(column.knots):
+                own, size = f"{number}_{scale}", len(knots)
+                if size == 1:
+                    share = self._double(float(np.rint(column.length / math.sqrt(len(column.knots)) * self.unit)))
+                    dense[start] = f"CASE WHEN q{number} IS NULL THEN 0.0 ELSE {share} END"
+                    slots.append((str(start), dense[start]))
+                else:
+                    lows = [str(start + k) for k in range(size - 1)]
+                    low = self._choice(f"q{number}", [self._number(knot) for knot in knots[1:-1]], lows)
+                    places.append((f"i{own}", f"CASE WHEN q{number} IS NULL THEN {start} ELSE {low} END"))
+                    a, b = f"coalesce(a{own}, 0)", f"coalesce(b{own}, 0)"
+                    slots += [(f"i{own}", a), (f"(i{own} + 1)", b)]
+                    for k in range(start, start + size):
+                        dense[k] = f"CASE WHEN i{own} = {k} THEN {a} WHEN i{own} = {k - 1} THEN {b} ELSE 0.0 END"
+                start += size
+        constant = self._double(float(np.rint(self.student.table.constant * self.unit)))
+        slots.append((str(self.student.table.n_features - 1), constant))
+        dense[-1] = constant
+        self.steps.append(places or [("i0", "0")])
+        if self.dialect is DUCKDB:
+            self.steps.append([("y0", f"CAST([{', '.join(dense)}] AS DOUBLE[])")])
+            return "", "y0"
+        ones = ", ".join(f"{place} + 1" for place, _ in slots)
+        listed = ", ".join(weight for _, weight in slots)
+        self.steps.append([("y0", f"ARRAY[{ones}]::int[]"), ("y1", f"ARRAY[{listed}]::float8[]")])
+        return "y0", "y1"
+
+    def _directions(self, number: int, layer: Directions) -> _Vector:
+        """Add the steps of directions, and return each feature of a row that was made equally long."""
+        units = _units(layer.matrix)
+        whole, offset = layer.matrix / units, (layer.offset * _EXACT / units).tolist()
+        given = ("", self._nearness(number, layer.base)) if isinstance(layer.base, Nearness) else self._features()
+        self.steps.append([(f"d{number}", self._multiplied(given, whole))])
+        numbers = [offset, (units / _EXACT).tolist()]
+        vector = _Vector(f"d{number}", numbers, "(({x} - {0}) * {1})")
+        self._length(number, vector, layer)
+        return replace(vector, expression=f"{vector.expression} * l{number}")
+
+    def _length(self, number: int, vector: _Vector, layer: Directions) -> None:
+        """Add the steps that compute the factor of a row, as `dpensemble.moments.maps.directions` does."""
+        factor, name, x = self._number(math.sqrt(1 - layer.constant**2)), vector.name, vector.expression
+        if layer.is_exact:
+            root, fine_units = _root_and_units(layer.matrix.shape[1])
+            self.steps.append([(f"x{number}", self._reduced(name, vector.numbers, "max", f"abs({x})"))])
+            self.steps.append([(f"u{number}", self._scale(number, layer, root))])
+            coarse = self.dialect.rounded(f"{x} * u{number}")
+            fine = self.dialect.rounded(f"({x} * u{number} - {coarse}) * {self._number(fine_units)}")
+            squares = self._reduced(name, vector.numbers, "sum", f"{coarse} * {coarse}")
+            mixed = self._reduced(name, vector.numbers, "sum", f"{coarse} * {fine}")
+            self.steps.append(
+                [(f"e{number}", f"sqrt({squares} + {mixed} * {self._number(2 / fine_units)}) / u{number}")]
+            )
+        else:
+            self.steps.append([(f"e{number}", f"sqrt({self._reduced(name, vector.numbers, 'sum', f'{x} * {x}')})")])
+        divided = f"{factor} / {self.dialect.extreme([f'e{number}', self._double(1e-12)], largest=True)}"
         self.steps.append([(f"l{number}", divided)])
 
-    def _whitened(self, number: int, numbers: Whitened) -> list[str]:
-        """Add the steps of whitened numbers, and return their names."""
-        own = f"h{number}"
+    def _squares(self, number: int, numbers: Whitened, landmarks: Floats) -> tuple[str, list[list[float]], str]:
+        """Add the steps of whitened numbers and their products with landmarks. Return what squared distances are of."""
         step = []
         for n, place in enumerate(numbers.places):
             low, high, mean = float(numbers.low[n]), float(numbers.high[n]), float(numbers.mean[n])
             median = self._double(min(max(float(numbers.median[n]), low), high))
             clipped = self._clipped(f"p{place}", low, high)
-            step.append((f"{own}_{n}", f"coalesce({clipped}, {median}) - {self._factor(mean)}"))
+            step.append((f"h{number}_{n}", f"coalesce({clipped}, {median}) - {self._factor(mean)}"))
         self.steps.append(step)
-        columns = np.asarray(numbers.matrix).T.tolist()
-        products = [
-            (f"z{number}_{k}", _total([f"{own}_{n}*{self._factor(w)}" for n, w in enumerate(column)]))
-            for k, column in enumerate(columns)
+        points = [
+            (f"z{number}_{k}", _total([f"h{number}_{n}*{self._factor(w)}" for n, w in enumerate(column)]))
+            for k, column in enumerate(np.asarray(numbers.matrix).T.tolist())
         ]
-        self.steps.append(products)
-        return [name for name, _ in products]
+        self.steps.append(points)
+        names = ", ".join(name for name, _ in points)
+        listed = f"[{names}]" if self.dialect is DUCKDB else f"ARRAY[{names}]"
+        own = _total([f"{name}*{name}" for name, _ in points])
+        self.steps.append([(f"y{number + 2}", listed), (f"w{number}_0", own)])
+        self.steps.append([(f"i{number}", self._multiplied(("", f"y{number + 2}"), landmarks.T))])
+        lengths = (landmarks**2).sum(axis=1).tolist()
+        apart = self.dialect.extreme([f"w{number}_0 + {{0}} - {{x}} * 2", self._double(0.0)], largest=True)
+        return f"i{number}", [lengths], apart
 
-    def _squares(self, number: int, numbers: Whitened, landmarks: Floats) -> list[str]:
-        """Add the step with the squared distance to each landmark, and return the names."""
-        points = self._whitened(number, numbers)
-        step = []
-        for n, landmark in enumerate(landmarks.tolist()):
-            apart = [f"({name} - {self._factor(at)})" for name, at in zip(points, landmark, strict=True)]
-            step.append((f"i{number}_{n}", _total([f"{one}*{one}" for one in apart])))
-        self.steps.append(step)
-        return [name for name, _ in step]
-
-    def _nearness(self, number: int, layer: Nearness) -> list[str]:
-        squares = self._squares(number, layer.numbers, layer.landmarks)
-        self.steps.append([(f"j{number}", self.dialect.extreme(squares, largest=False))])
-        step = []
-        for n, square in enumerate(squares):
-            argument = f"(j{number} - {square}) / {self._number(layer.scale)}"
-            step.append((f"o{number}_{n}", self._exp(argument, _LOWEST)))
-        self.steps.append(step)
-        self.steps.append([(f"b{number}", _total([name for name, _ in step]))])
-        near = [
-            (f"n{number}_{n}", self.dialect.rounded(f"sqrt({name} / b{number}) * {self._number(_EXACT)}"))
-            for n, (name, _) in enumerate(step)
-        ]
-        self.steps.append(near)
-        return [name for name, _ in near]
+    def _nearness(self, number: int, layer: Nearness) -> str:
+        products, lengths, square = self._squares(number, layer.numbers, layer.landmarks)
+        self.steps.append([(f"j{number}", self._reduced(products, lengths, "min", square))])
+        near = self._exp(f"(j{number} - {square}) / {self._number(layer.scale)}", _LOWEST)
+        self.steps.append([(f"o{number}", self._mapped(products, lengths, near))])
+        self.steps.append([(f"b{number}", self._reduced(f"o{number}", [], "sum", "{x}"))])
+        rounded = self.dialect.rounded(f"sqrt({{x}} / b{number}) * {self._number(_EXACT)}")
+        self.steps.append([(f"n{number}", self._mapped(f"o{number}", [], rounded))])
+        return f"n{number}"
 
     def _exp(self, argument: str, lowest: int) -> str:
         """Return exp of an argument that is raised to a least value first."""
-        return f"exp({self.dialect.extreme([f'{argument}', f'-{lowest}.0'], largest=True)})"
+        return f"exp({self.dialect.extreme([argument, self._double(-lowest)], largest=True)})"
 
-    def _kernel(self, number: int, layer: Kernel) -> list[str]:
+    def _kernel(self, number: int, layer: Kernel) -> _Vector:
         """Add the steps of the kernel's directions, and return each feature of a row that was shortened."""
-        squares = self._squares(number, layer.numbers, layer.landmarks)
-        step = [
-            (f"o{number}_{n}", self._exp(f"-sqrt({square}) / {self._number(layer.width)}", _LOWEST))
-            for n, square in enumerate(squares)
-        ]
-        self.steps.append(step)
-        features = []
-        for j, column in enumerate(layer.matrix.T.tolist()):
-            products = [f"{name}*{self._factor(w)}" for (name, _), w in zip(step, column, strict=True)]
-            features.append((f"d{number}_{j}", f"{_total(products)} - {self._factor(float(layer.mean[j]))}"))
-        self.steps.append(features)
-        names = [name for name, _ in features]
-        self.steps.append([(f"e{number}", f"sqrt({_total([f'{name}*{name}' for name in names])})")])
+        products, lengths, square = self._squares(number, layer.numbers, layer.landmarks)
+        near = self._exp(f"-sqrt({square}) / {self._number(layer.width)}", _LOWEST)
+        self.steps.append([(f"o{number}", self._mapped(products, lengths, near))])
+        self.steps.append([(f"d{number}", self._multiplied(("", f"o{number}"), layer.matrix))])
+        vector = _Vector(f"d{number}", [layer.mean.tolist()], "({x} - {0})")
+        squares = self._reduced(vector.name, vector.numbers, "sum", f"{vector.expression} * {vector.expression}")
+        self.steps.append([(f"e{number}", f"sqrt({squares})")])
         self.steps.append([(f"l{number}", self.dialect.extreme([f"e{number}", self._double(1.0)], largest=True))])
-        return [f"{name} / l{number}" for name in names]
+        return replace(vector, expression=f"{vector.expression} / l{number}")
 
     def _chances(self) -> None:
         """Add the steps that turn scores into probabilities."""
@@ -453,7 +573,7 @@ class _Statement:
     def _joined(self) -> str:
         """Return the steps as one statement. Each step carries the names that later steps need."""
         results = [f"k{n}" for n in range(len(self.keep))] + [f"z{k}" for k in range(len(self.student.classes))]
-        guarantee, mark = " ".join(self.student.guarantee), _mark(self.student)
+        guarantee, mark = " ".join(self.student.guarantee), release_text(self.student)
         results += [self._label(), self.dialect.literal(guarantee), self.dialect.literal(mark)]
         needed = set(_NAME.findall(" ".join(results)))
         prefix = "step"
@@ -475,7 +595,16 @@ class _Statement:
             needed = set(carried).union(*map(_NAME.findall, defined.values())) & before
         last = [f"{value} AS {self.dialect.identifier(name)}" for value, name in zip(results, self.names, strict=True)]
         end = f"\nSELECT {_lines(last)}\nFROM {prefix}{len(self.steps)}{self.dialect.fence}\n"
-        return "WITH " + ",\n".join(reversed(texts)) + end
+        sides = [self._written_side(name, rows) for name, rows in self.sides]
+        return "WITH " + ",\n".join([*sides, *reversed(texts)]) + end
+
+    def _written_side(self, name: str, rows: Sequence[Sequence[float]]) -> str:
+        """Return a side table: a list of lists, or arrays by number."""
+        if self.dialect is DUCKDB:
+            lists = ", ".join("[" + ", ".join(map(_written, row)) + "]" for row in rows)
+            return f"{name} AS MATERIALIZED (SELECT CAST('[{lists}]' AS DOUBLE[][]) AS w)"
+        values = ",\n  ".join(f"({j}, {self._array(row)})" for j, row in enumerate(rows))
+        return f"{name}(j, w) AS MATERIALIZED (VALUES {values})"
 
     def _comments(self) -> str:
         """Return what a reader must know, as comments."""
@@ -491,11 +620,6 @@ class _Statement:
         return "".join(f"-- {' '.join(_plain(line).split())}\n" for line in lines)
 
 
-def _mark(student: Description) -> str:
-    """Return whether a run is a release, for a column of the result."""
-    return student.mark or ("true" if student.for_release else "not stated")
-
-
 def _plain(text: str) -> str:
     """Return a text without control characters, so that it stays in its comment."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
@@ -505,20 +629,26 @@ def _lines(columns: Iterable[str]) -> str:
     return ",\n  ".join(columns)
 
 
-def _total(terms: Sequence[str]) -> str:
+def _total(terms: Sequence[str], sign: str = " + ") -> str:
     """Return a sum in brackets, as a tree of small depth."""
     if not terms:
         return "0.0"
     if len(terms) == 1:
         return f"({terms[0]})"
     if len(terms) <= _FLAT:
-        return f"({' + '.join(terms)})"
+        return f"({sign.join(terms)})"
     middle = len(terms) // 2
-    return f"({_total(terms[:middle])} + {_total(terms[middle:])})"
+    return f"({_total(terms[:middle], sign)}{sign}{_total(terms[middle:], sign)})"
 
 
 # Terms of a sum without inner brackets.
 _FLAT = 16
+
+
+def _root_and_units(n_directions: int) -> tuple[int, float]:
+    """Return bits of the root of the number of directions, and the fine units in a coarse one."""
+    root = ((n_directions - 1).bit_length() + 1) // 2
+    return root, 2.0 ** (_BITS + 1 - root)
 
 
 def _units(matrix: Floats) -> Floats:
@@ -529,39 +659,5 @@ def _units(matrix: Floats) -> Floats:
     return np.asarray(np.where(whole, units, 1.0))
 
 
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def places_of_texts(column: Column) -> tuple[dict[str, int], int, int]:
-    """Return the place of each known text among the features, and the places of any other and of a missing entry."""
-    own = {text: place for place, text in enumerate(column.categories)}
-    unknown = len(own)
-    if column.known is None:
-        codes, other = own, unknown
-    else:
-        codes = {text: own.get(text, unknown) for text in column.known}
-        other = own.get(column.known[-1], unknown)
-    missing = unknown + 1 if column.fill is None else codes.get(BLANK, other)
-    return codes, other, missing
-
-
-def features_of_number(column: Column, value: float) -> Floats:
-    """Return the features of one number of a column, NaN for a missing one, shape (n_features,)."""
-    features = np.zeros(column.n_features)
-    if math.isnan(value):
-        features[-1] = column.length
-        return features
-    share, start = column.length / math.sqrt(len(column.knots)), 0
-    for knots in column.knots:
-        if len(knots) == 1:
-            features[start] = share
-        else:
-            low = int(np.searchsorted(knots[1:-1], value, side="right"))
-            way = min(max((value - knots[low]) / (knots[low + 1] - knots[low]), 0.0), 1.0)
-            features[start + low : start + low + 2] = math.sqrt(1 - way) * share, math.sqrt(way) * share
-        start += len(knots)
-    return features
+def _written(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
