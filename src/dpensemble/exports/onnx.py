@@ -232,7 +232,7 @@ class _Graph:
 
     def cast(self, value: _Name, kind: str) -> _Name:
         """Convert a tensor, for example to ``"DOUBLE"``."""
-        return self.add("Cast", value, to=getattr(self._onnx.TensorProto, kind))
+        return self.add("Cast", value, to=self._onnx.TensorProto.DataType.Value(kind))
 
     def joined(self, values: Sequence[_Name]) -> _Name:
         """Return columns side by side."""
