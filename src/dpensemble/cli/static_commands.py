@@ -519,6 +519,31 @@ def predict(
     run_predict(**given)
 
 
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or its student.skops.")],
+    format: Annotated[str, option(OUTPUT, "sql, onnx, scorecard or python. Required.")],
+    dialect: Annotated[str | None, option(OUTPUT, "Of SQL: sqlite, postgresql or duckdb. [sqlite]")] = None,
+    table: Annotated[str | None, option(OUTPUT, "Table that the SQL reads; a dot follows a schema. [rows]")] = None,
+    keep: Annotated[
+        str | None, option(OUTPUT, "Columns that the SQL repeats beside the label, comma-separated.")
+    ] = None,
+    rows: Annotated[Path | None, option(DATA, "Public rows, over which a score card states its largest error.")] = None,
+    out: Annotated[Path | None, option(OUTPUT, "File; .html or .csv for a score card. [standard output]")] = None,
+    overwrite: Annotated[bool, option(OUTPUT, "Replace that file.", "--overwrite")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a student of label-moments for programs without Python: SQL, a score card, or one Python file.
+
+    SQL gives the probabilities that the student gives. A score card is for students whose columns add up.
+
+    Example: dpensemble export demo --format sql --table patients --keep patient_id --out score.sql
+    """
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.export import run as run_export  # noqa: PLC0415
+    run_export(**given)
+
+
 def verify(
     file: Annotated[
         Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`, or -.")
@@ -574,6 +599,7 @@ _COMMANDS: Commands = {
     "report": report,
     "recover": recover,
     "predict": predict,
+    "export": export,
     "verify": verify,
     "doctor": doctor,
     "serve": serve,
