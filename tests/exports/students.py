@@ -101,5 +101,5 @@ def as_typed(rows):
     """Return rows as exports read them: dates as 2025-12-31, blanks as None."""
     typed = rows.copy()
     if "seen" in typed:
-        typed["seen"] = [day if day != day else f"{day[6:]}-{day[3:5]}-{day[:2]}" for day in typed["seen"]]
+        typed["seen"] = [day if pd.isna(day) else f"{day[6:]}-{day[3:5]}-{day[:2]}" for day in typed["seen"]]
     return typed.astype(object).where(typed.notna(), None)

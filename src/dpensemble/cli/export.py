@@ -101,7 +101,7 @@ def run(
         student = described(run)
         content = _FORMATS[format](student, settings)
     if isinstance(content, bytes) and out is None:
-        raise InvalidParameterError(f"format={format} is no text: name a file by --out.", parameter="out")
+        raise InvalidParameterError(f"format={format} cannot be printed: name a file by --out.", parameter="out")
     if out is not None:
         with file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."):
             replace_file(out, content)

@@ -3,10 +3,11 @@
 python THIS_FILE rows.csv > scores.csv     classifies a CSV file with a header
 from THIS_FILE import classify              classify({"age": 51, ...}) returns the probabilities, the label and marks
 
-Numbers are numbers (or texts such as 1.5), texts are texts (codes as in the file), truth values are the texts True and
-False, and dates are dates or texts such as 2025-12-31. Blanks are None, NaN or empty texts.
+Numbers are numbers, or texts such as 1.5. Texts are texts, with codes as in the file. Truth values are the texts True
+and False. Dates are dates or texts such as 2025-12-31. Blanks are None, NaN or empty texts.
 """
 
+# mypy: ignore-errors
 import bisect
 import csv
 import datetime

@@ -129,9 +129,9 @@ class Nearness:
 class Directions:
     """``(features @ matrix - offset)``, times ``sqrt(1 - constant**2) / length of the row``, and the constant behind.
 
-    With `is_exact` the features of `base` are rounded to whole multiples of 2**-26 before the product, and the length
-    is that of `dpensemble.moments.maps.directions`, which differs from the root of the sum of squares by up to 1e-12.
-    Otherwise neither. `matrix` has the shape (n_features of base, n_directions).
+    With `is_exact` the features of `base` are rounded to whole multiples of 2**-26 before the product. The length is
+    then that of `dpensemble.moments.maps.directions`, which differs from the root of the sum of squares by up to
+    1e-12. `matrix` has the shape (n_features of base, n_directions).
     """
 
     base: Table | Nearness
@@ -280,7 +280,7 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 
 def _checked(card: Any) -> dict[str, Any]:
-    """Return a card. Raise if its parts are no objects."""
+    """Return a card. Raise if its parts have other types."""
     return {"privacy": dict(card["privacy"]), "model": dict(card["model"])}
 
 

@@ -93,7 +93,7 @@ class Dialect:
     def as_number(self, column: str) -> str:
         """Return a column as doubles, NULL for NaN and for blank texts."""
         if self is SQLITE:
-            # SQLite would read a text that is no number as 0.
+            # SQLite would read any other text as 0.
             return (
                 f"CASE WHEN typeof({column}) IN ('integer', 'real') OR (trim({column}) GLOB '*[0-9]*' AND NOT "
                 f"trim({column}) GLOB '*[^-+.0-9eE]*') THEN CAST({column} AS REAL) END"
@@ -106,7 +106,7 @@ class Dialect:
         return f"NULLIF(CAST({column} AS {self.text}), '') {collate}"
 
     def is_date(self, text: str) -> str:
-        """Return whether a text begins with a date such as 2025-12-31, alone or before a time."""
+        """Return whether a text begins with a date such as 2025-12-31, perhaps before a time."""
         digits = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
         if self is POSTGRESQL:
             return f"{text} ~ '^{digits}([ T]|$)'"

@@ -39,7 +39,7 @@ _EXACT, _FEATURE, _COEFFICIENT, _CHANCE = 2.0**26, 2.0**14, 2.0**16, 2.0**24
 _BITS = 26
 # Arguments of exp below which PostgreSQL would raise an error, or a chance rounds to 0 anyway.
 _LOWEST, _LOWEST_OF_CHANCE = 600, 40
-# Powers of two between which lengths are told apart. Shorter rows count as the middle of all directions.
+# Powers of two that lengths are compared with. Shorter rows count as the middle of all directions.
 _LEAST_POWER = -60
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NAME = re.compile(r"[a-z]+\d+(?:_\d+)*")
@@ -65,7 +65,7 @@ def as_sql(student: Description, dialect: str = "sqlite", *, table: str = "rows"
     Raises
     ------
     InvalidParameterError
-        If the database cannot have a name or so many columns, or if two names of the result are the same.
+        If the database cannot have a name or that many columns, or if two names of the result are the same.
     """
     if dialect not in DIALECTS:
         raise InvalidParameterError(
