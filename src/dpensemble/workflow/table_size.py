@@ -1,7 +1,7 @@
 """Estimates before anything is spent: how well label moments would do with a number of records and an epsilon.
 
-The estimate comes from real fits on stand-in records, with noise of the real size. Stand-ins are public rows, or made-up
-rows if there are none.
+The estimate comes from real fits on stand-in records, with noise of the real size. Stand-ins are public rows, or
+made-up rows if there are none.
 
 - Labelled public rows stand in for records with their own labels. A fifth of them is held out in turn and scored.
 - Without labels, labels are drawn from made-up effects of a known strength, and the student is scored against the
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,31 +29,30 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from dpensemble._checks import ShownAsSentences, declared_labels, epsilon_of, integer_between, real_between, shown
+from dpensemble._checks import ShownAsSentences, epsilon_of, integer_between, real_between, shown
 from dpensemble._entries import Floats, Integers
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._spending import kept_in, unheard
 from dpensemble._work import progress_bar, show_progress
-from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.columns import number_columns
-from dpensemble.engine.run import budget_of_run, uncounted
+from dpensemble.engine.run import uncounted
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments.maps.directions import effective_directions, seen_beside_noise
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.maps.tables import fitted_map
-from dpensemble.relations import Relation
+from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes
 
-#: Usual numbers of records, and the epsilons that are tried beside a single one, as its multiples.
-_RECORDS, _MULTIPLES = (500, 2_000, 10_000), (1.0, 3.0, 10.0)
+#: Usual numbers of records, and the multiples of a single epsilon that are tried.
+USUAL_RECORDS, USUAL_EPSILONS = (500, 2_000, 10_000), (0.3, 1.0, 3.0)
 _ROWS, _COLUMNS, _SHARE = 1_000, 10, 0.3
 # Areas under the curve of made-up effects. Estimates between them are interpolated.
 _EFFECTS = (0.65, 0.8, 0.95)
-# More public rows change little, and take longer. Columns up to which the cost of each is found.
-_MOST_ROWS, _MOST_COSTED = 1_000, 60
+# Columns up to which the cost of each is found, and rows by which.
+_MOST_COSTED, _MOST_ROWS_COSTED = 60, 500
 _FOLDS, _FEWEST_LABELS = 5, 50
 # Made-up effects of each strength, and samples of noise for each public table.
-_DRAWS, _SAMPLES = 2, 100
+_DRAWS, _SAMPLES = 2, 20
 # The interval of 90 %.
 _LOW, _HIGH = 0.05, 0.95
 # What a sufficient epsilon may lose beside the largest one that is shown.
@@ -209,7 +208,7 @@ def plan_label_moments(
     *,
     epsilon: float | Sequence[float] = 1.0,
     delta: float | None = None,
-    records: int | Sequence[int] = _RECORDS,
+    records: int | Sequence[int] = USUAL_RECORDS,
     classes: Sequence[Any] = ("no", "yes"),
     X_public: Any = None,
     y_public: Any = None,
@@ -218,6 +217,7 @@ def plan_label_moments(
     declared_columns: Any = None,
     share: float | None = None,
     unit_size: int = 1,
+    auroc: float | None = None,
     seed: int = 0,
 ) -> TableSizePlan:
     """Estimate accuracy and AUROC of label moments before anything is spent.
@@ -228,7 +228,7 @@ def plan_label_moments(
     Parameters
     ----------
     epsilon : float or sequence of float, default=1.0
-        Budgets to compare. A single one is shown beside its triple and its tenfold.
+        Budgets to compare. A single one is shown beside .3 times and three times as much.
     delta : float, optional
         As for a run. By default a run's own rule.
     records : int or sequence of int, default=(500, 2000, 10000)
@@ -247,6 +247,9 @@ def plan_label_moments(
         Share of the second of two classes, from 0 to 1, by default .3. Without labels only.
     unit_size : int, default=1
         Records of each unit. The records of a unit are taken to be unlike each other.
+    auroc : float, optional
+        AUROC that you expect without privacy, for example from a publication. The interval is then much shorter.
+        Without labels only. Must not come from the private records.
     seed : int, default=0
         Public seed of all that is drawn.
 
@@ -265,13 +268,11 @@ def plan_label_moments(
     >>> from dpensemble import plan_label_moments
     >>> plan = plan_label_moments(epsilon=1.0, records=300, n_columns=2, n_public=300)
     >>> [size.epsilon for size in plan.sizes]
-    [1.0, 3.0, 10.0]
+    [0.3, 1.0, 3.0]
     """
     rows = _rows_of(X_public, n_public, n_columns, declared_columns, seed)
     public = None if declared_columns is not None else rows
-    names = np.asarray(declared_labels(classes))
-    if len(names) < 2:
-        raise InvalidParameterError(f"classes={shown(classes)} must name at least two classes.", parameter="classes")
+    names = sorted_classes(classes)
     labels = None if y_public is None else _codes(y_public, names, len(rows), share)
     setting = _Setting(
         n_classes=len(names),
@@ -284,16 +285,20 @@ def plan_label_moments(
     )
     epsilons = _epsilons(epsilon)
     sizes = _numbers(records, rows.shape[1], setting.unit_size)
+    best = _expected(auroc, labels is not None)
+    usual = X_public is None and setting.is_usual and rows.shape == (_ROWS, _COLUMNS)
+    cells = [(n_records, one) for n_records in sizes for one in epsilons]
     if labels is not None:
         estimator: _Labelled | _Unlabelled = _Labelled(setting, rows, labels)
     else:
-        estimator = _Unlabelled(setting, rows)
-    cells = [(n_records, one) for n_records in sizes for one in epsilons]
+        estimator = _Unlabelled(setting, rows, best, _stored() if usual else None)
     with progress_bar("Simulating", len(cells) * estimator.n_fits) as advance, _nothing_spent():
-        found = tuple(_estimated(estimator, setting, *cell, advance) for cell in cells)
+        costs = _Costs(setting, sizes[-1], epsilons[-1])
+        estimates = tuple(_estimated(estimator, setting, costs, *cell, advance) for cell in cells)
+    made_up = X_public is None and declared_columns is None
     return TableSizePlan(
-        sizes=found,
-        basis=estimator.basis if X_public is not None or declared_columns is not None else f"{estimator.basis} {_MADE}",
+        sizes=estimates,
+        basis=f"{estimator.basis} {_MADE}" if made_up else estimator.basis,
         share=setting.share if labels is None and len(names) == 2 else None,
         n_columns=rows.shape[1],
         n_public=0 if public is None else len(public),
@@ -305,7 +310,7 @@ _MADE = "The public rows are made up."
 
 def _epsilons(epsilon: float | Sequence[float]) -> list[float]:
     if isinstance(epsilon, Real):
-        return [multiple * epsilon_of(epsilon) for multiple in _MULTIPLES]
+        return [multiple * epsilon_of(epsilon) for multiple in USUAL_EPSILONS]
     if isinstance(epsilon, str) or not isinstance(epsilon, Sequence | np.ndarray) or not len(epsilon):
         raise InvalidParameterError(
             f"epsilon={shown(epsilon)} is not a number or a list of numbers, such as [1, 3].", parameter="epsilon"
@@ -340,9 +345,15 @@ def _share_of(share: float | None, n_classes: int) -> float:
     return float(share)
 
 
-def _rows_of(
-    X_public: Any, n_public: int | None, n_columns: int | None, declared: Any, seed: int
-) -> pd.DataFrame:
+def _expected(auroc: float | None, has_labels: bool) -> float | None:
+    if auroc is not None and has_labels:
+        raise InvalidParameterError(
+            f"auroc={auroc} is for rows without labels, which show it: leave auroc out.", parameter="auroc"
+        )
+    return None if auroc is None else real_between("auroc", auroc, 0.5, 0.9999)
+
+
+def _rows_of(X_public: Any, n_public: int | None, n_columns: int | None, declared: Any, seed: int) -> pd.DataFrame:
     """Return public rows, rows of declared entries, or made-up rows."""
     if X_public is not None and declared is not None:
         raise InvalidParameterError(
@@ -351,7 +362,9 @@ def _rows_of(
         )
     if X_public is None and declared is None:
         n_rows = integer_between("n_public", _ROWS if n_public is None else n_public, 2, 100_000)
-        return _made_up(n_rows, integer_between("n_columns", _COLUMNS if n_columns is None else n_columns, 1, 500), seed)
+        return _made_up(
+            n_rows, integer_between("n_columns", _COLUMNS if n_columns is None else n_columns, 1, 500), seed
+        )
     for name, value in (("n_public", n_public), ("n_columns", n_columns)):
         if value is not None:
             raise InvalidParameterError(
@@ -368,6 +381,11 @@ def _rows_of(
     if len(table) < 2:
         raise DataError(f"X_public has {len(table)} rows, but an estimate needs at least 2.")
     return table.reset_index(drop=True)
+
+
+def usual_rows() -> pd.DataFrame:
+    """Return the made-up rows of the default settings."""
+    return _made_up(_ROWS, _COLUMNS, 0)
 
 
 def _made_up(n_rows: int, n_columns: int, seed: int) -> pd.DataFrame:
@@ -389,14 +407,13 @@ def _codes(labels: Any, classes: Any, n_rows: int, share: float | None) -> Integ
     given = np.asarray(labels)
     if given.shape != (n_rows,):
         raise DataError(f"y_public has shape {given.shape}, but X_public has {n_rows:,} rows: give one label a row.")
-    position = {one: place for place, one in enumerate(classes.tolist())}
-    unknown = next((one for one in given.tolist() if one not in position), None)
-    if unknown is not None:
+    codes = class_ids_or_bad(classes, labels)
+    if (codes == BAD).any():
+        unknown = given[codes == BAD][0]
         raise InvalidParameterError(
             f"y_public has the label {shown(unknown)}, which is not one of the classes {shown(classes.tolist())}.",
             parameter="classes",
         )
-    codes = np.array([position[one] for one in given.tolist()])
     counts = np.bincount(codes, minlength=len(classes))
     if len(codes) < _FEWEST_LABELS or counts.min() < _FOLDS:
         raise DataError(
@@ -433,6 +450,12 @@ class _Setting:
     delta: float | None
     seed: int
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether nothing but the numbers of records and epsilon differs from the default."""
+        usual = self.declared is None and self.delta is None and self.seed == 0 and self.unit_size == 1
+        return usual and self.n_classes == 2 and self.share == _SHARE
+
     def method(self, epsilon: float, number: int = 0) -> LabelMomentsClassifier:
         """Return the estimator of a run."""
         return LabelMomentsClassifier(
@@ -452,11 +475,12 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What the fits of one number of records and one epsilon show: both ranges, and one of the fitted models."""
+    """What the fits of one number of records and one epsilon show: both ranges, the noise, and delta."""
 
     auroc: Range
     accuracy: Range
-    model: LabelMomentsClassifier
+    sigma: float
+    delta: float
 
 
 class _Labelled:
@@ -493,7 +517,7 @@ class _Labelled:
         return _Cell(
             _interval(auroc, of_rows, float(np.var(aurocs, ddof=1))),
             _interval(accuracy, of_share, float(np.var(hits, ddof=1))),
-            model,
+            *_noise(model),
         )
 
 
@@ -526,21 +550,30 @@ class _Unlabelled:
 
     n_fits = len(_EFFECTS) * _DRAWS
     basis = (
-        "By made-up effects on public rows, for one run; the interval covers the difficulty of most public tables, since "
-        "that of yours is unknown."
+        "By made-up effects on public rows, for one run; the interval covers the difficulty of most public tables, "
+        "since that of yours is unknown."
     )
 
-    def __init__(self, setting: _Setting, rows: pd.DataFrame) -> None:
-        self.setting, self.rows = setting, rows
+    def __init__(
+        self,
+        setting: _Setting,
+        rows: pd.DataFrame,
+        best: float | None = None,
+        stored: Mapping[tuple[int, float], Points] | None = None,
+    ) -> None:
+        self.setting, self.rows, self.best = setting, rows, best
+        self.stored = {} if stored is None else stored
+        if best is not None:
+            self.basis = f"By made-up effects on public rows, for one run, if AUROC without privacy would be {best:g}."
         self.effects = [
             (area, number, _made_up_chances(rows, area, setting, number))
             for area in _EFFECTS
             for number in range(_DRAWS)
         ]
 
-    def points(self, n_records: int, epsilon: float, advance: Callable[[float], None]) -> tuple[list[_Point], Any]:
-        """Return what each made-up effect shows beside noise, and one of the models."""
-        points, model = [], None
+    def points(self, n_records: int, epsilon: float, advance: Callable[[float], None]) -> Points:
+        """Return what each made-up effect shows beside noise."""
+        shown_effects = []
         for area, number, chances in self.effects:
             rng = np.random.default_rng([self.setting.seed, 4, number, round(100 * area)])
             drawn = _stand_ins(rng, np.arange(len(self.rows)), n_records)
@@ -549,51 +582,102 @@ class _Unlabelled:
             model = self.setting.fit(_rows_at(self.rows, drawn), labels, epsilon, number)
             answers = _chances(model, self.rows)
             hits = chances[np.arange(len(answers)), answers.argmax(axis=1)]
-            points.append(_Point(area, _auroc(answers, chances), float(hits.mean())))
+            shown_effects.append((area, _auroc(answers, chances), float(hits.mean())))
             advance(1)
-        return points, model
+        return Points(n_records, epsilon, tuple(shown_effects), *_noise(model))
 
     def cell(self, n_records: int, epsilon: float, advance: Callable[[float], None]) -> _Cell:
         """Return quantiles over the difficulties of public tables."""
-        points, model = self.points(n_records, epsilon, advance)
-        auroc, accuracy = ranges_of_points(points, self.setting.n_classes, self.setting.share)
-        return _Cell(auroc, accuracy, model)
+        points = self.stored.get((n_records, epsilon))
+        if points is None:
+            points = self.points(n_records, epsilon, advance)
+        ranges = ranges_of(points, self.setting.n_classes, self.setting.share, self.best)
+        return _Cell(*ranges, points.sigma, points.delta)
+
+
+def _noise(model: LabelMomentsClassifier) -> tuple[float, float]:
+    """Return the noise of the first sum, as the run charged it, and delta."""
+    return float(model.charges_[0]["sigma"]), model.guarantee_.delta
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """AUROC of the best possible score, and AUROC and accuracy of a student."""
+class Points:
+    """What made-up effects show with a number of records and an epsilon. Public.
 
-    best: float
-    auroc: float
-    accuracy: float
+    An effect has the AUROC of its own chances, and AUROC and accuracy of a student. `sigma` is the noise of the first
+    sum, in sensitivities.
+    """
+
+    records: int
+    epsilon: float
+    effects: tuple[tuple[float, float, float], ...]
+    sigma: float
+    delta: float
 
 
-def ranges_of_points(points: Sequence[_Point], n_classes: int, share: float) -> tuple[Range, Range]:
-    """Return AUROC and accuracy over the difficulties of public tables, from what made-up effects show."""
-    loss, spread = attenuation([(point.best, point.auroc) for point in points])
-    known = _difficulty()
-    rng = np.random.default_rng(5)
-    best = np.repeat([distance(one) for one in known["aurocs"]], _SAMPLES)
-    kept = attenuated(best, loss) * known["slope"]
-    kept += math.hypot(spread, known["spread"]) * rng.normal(size=len(kept))
-    areas = np.array([_NORMAL.cdf(one / math.sqrt(2)) for one in kept])
+def made_up_points(
+    rows: pd.DataFrame, n_records: int, epsilon: float, *, share: float = _SHARE, delta: float | None = None
+) -> Points:
+    """Return what made-up effects on public rows show, for two classes. The measurements of tables use it."""
+    setting = _Setting(n_classes=2, public=rows, declared=None, share=share, unit_size=1, delta=delta, seed=0)
+    with _nothing_spent():
+        return _Unlabelled(setting, rows).points(n_records, epsilon, lambda _: None)
+
+
+def ranges_of(
+    points: Points, n_classes: int, share: float, best: float | None = None, known: Mapping[str, Any] | None = None
+) -> tuple[Range, Range]:
+    """Return AUROC and accuracy from what made-up effects show, over the difficulties of public tables.
+
+    Parameters
+    ----------
+    points : Points
+        What made-up effects show.
+    n_classes : int
+        Number of classes.
+    share : float
+        Share of the second of two classes.
+    best : float, optional
+        AUROC that is expected without noise. By default that of each public table.
+    known : mapping, optional
+        ``aurocs`` of public tables without noise, and ``losses`` of their runs in multiples of those of made-up
+        effects. By default those of the library.
+    """
+    known = _difficulty() if known is None else known
+    loss, spread = attenuation([(one[0], one[1]) for one in points.effects])
+    areas_without_noise = known["aurocs"] if best is None else [best]
+    distances = np.repeat([distance(one) for one in areas_without_noise], len(known["losses"]))
+    losses = loss * np.tile(known["losses"], len(areas_without_noise))
+    errors = np.array([_NORMAL.inv_cdf((place + 0.5) / _SAMPLES) for place in range(_SAMPLES)])
+    kept = (attenuated(distances, losses)[:, None] + spread * errors).ravel()
+    auroc = _quantiles(kept)
+    ends = {name: _NORMAL.cdf(one / math.sqrt(2)) for name, one in zip(_ENDS, auroc, strict=True)}
     if n_classes == 2:
-        accuracies = np.array([_accuracy_at(max(one, 0.0), share) for one in kept])
+        accuracies = [_accuracy_at(max(one, 0.0), share) for one in auroc]
     else:
-        order = np.argsort([point.auroc for point in points])
-        known_areas = np.array([points[place].auroc for place in order])
-        accuracies = np.interp(areas, known_areas, np.maximum.accumulate([points[place].accuracy for place in order]))
-    return _quantiles(areas), _quantiles(accuracies)
+        order = sorted(points.effects, key=lambda effect: effect[1])
+        highest = np.maximum.accumulate([effect[2] for effect in order])
+        accuracies = np.interp(list(ends.values()), [effect[1] for effect in order], highest).tolist()
+    return Range(**ends), Range(**dict(zip(_ENDS, accuracies, strict=True)))
 
 
-def _quantiles(values: Floats) -> Range:
-    return Range(*(float(one) for one in np.quantile(values, (0.5, _LOW, _HIGH))))
+_ENDS = ("estimate", "low", "high")
+
+
+def _quantiles(values: Floats) -> list[float]:
+    return [float(one) for one in np.quantile(values, (0.5, _LOW, _HIGH))]
+
+
+@cache
+def _stored() -> dict[tuple[int, float], Points]:
+    """Return what made-up effects show with the usual settings. A script computed it as `plan_label_moments` does."""
+    points = [Points(**one | {"effects": tuple(map(tuple, one["effects"]))}) for one in _difficulty()["usual"]]
+    return {(one.records, one.epsilon): one for one in points}
 
 
 @cache
 def _difficulty() -> dict[str, Any]:
-    """Return what public tables showed without noise, and how far real runs were from what made-up effects predict."""
+    """Return what public tables showed without noise, and what their runs lost beside made-up effects."""
     content: dict[str, Any] = json.loads((files("dpensemble.workflow") / "difficulty.json").read_text(encoding="utf-8"))
     return content
 
@@ -603,7 +687,7 @@ def distance(area: float) -> float:
     return math.sqrt(2) * _NORMAL.inv_cdf(min(max(area, 1e-4), 1 - 1e-4))
 
 
-def attenuated(best: Any, loss: float) -> Any:
+def attenuated(best: Any, loss: Any) -> Any:
     """Return the distance that a student shows. Noise of variance `loss` stands beside a signal of ``best**2``."""
     return best**2 / np.sqrt(best**2 + loss)
 
@@ -704,19 +788,20 @@ def _at_strength(scores: Floats, strength: float, setting: _Setting) -> Floats:
 def _estimated(
     estimator: _Labelled | _Unlabelled,
     setting: _Setting,
+    costs: _Costs,
     n_records: int,
     epsilon: float,
     advance: Callable[[float], None],
 ) -> TableSize:
     cell = estimator.cell(n_records, epsilon, advance)
-    charge = cell.model.charges_[0]
-    seen, costly = _costs(cell.model, setting, n_records, epsilon)
+    n_units = -(-n_records // setting.unit_size)
+    seen, costly = costs.of(n_units, epsilon, cell.delta)
     return TableSize(
         records=n_records,
-        units=-(-n_records // setting.unit_size),
+        units=n_units,
         epsilon=epsilon,
-        delta=cell.model.guarantee_.delta,
-        sigma=charge["sigma"],
+        delta=cell.delta,
+        sigma=cell.sigma,
         auroc=cell.auroc,
         accuracy=cell.accuracy,
         seen=seen,
@@ -724,24 +809,48 @@ def _estimated(
     )
 
 
-def _costs(
-    model: LabelMomentsClassifier, setting: _Setting, n_records: int, epsilon: float
-) -> tuple[float | None, tuple[str, ...]]:
-    """Return which part of what columns show noise leaves, and the columns that cost more than they pay for.
+class _Costs:
+    """Which part of what columns show noise leaves, and the columns that cost more than they pay for.
 
     If all columns matter alike, leaving one out loses an even part of what they show. It also frees directions, so that
-    more of the rest is seen. Columns are left out one by one while that is a gain.
+    more of the rest is seen. Columns are left out, those of most directions first, while that is a gain.
     """
-    public = setting.public
-    if public is None or model.design_.synthetic_rows:
-        return None, ()
-    n_units = float(-(-n_records // setting.unit_size))
-    spread = model.design_.meter().sigma(sum(model.design_.shares)) / n_units
-    more: dict[str, Any] = {"n_rows": int(n_units), "n_classes": setting.n_classes, "epsilon": epsilon}
 
-    def seen_by(columns: Sequence[int]) -> float:
-        table = public.iloc[:, list(columns)]
-        width = effective_directions(fitted_map(None, table, **more), table)
-        return float(seen_beside_noise(np.array([width]), n_units, spread)[0])
+    def __init__(self, setting: _Setting, n_records: int, epsilon: float) -> None:
+        self.setting = setting
+        self.public = None if setting.public is None else setting.public.iloc[:_MOST_ROWS_COSTED]
+        self.more: dict[str, Any] = {"n_rows": n_records, "n_classes": setting.n_classes, "epsilon": epsilon}
+        if self.public is None:
+            return
+        with on_public_rows():
+            self.width = self._width(self.public)
+            self.freed: dict[str, float] = {}
+            if 1 < self.public.shape[1] <= _MOST_COSTED:
+                for place, name in enumerate(self.public.columns):
+                    others = self.public.drop(columns=self.public.columns[place])
+                    self.freed[str(name)] = max(0.0, self.width - self._width(others))
 
-    return seen_by(range(public.shape[1])), ()
+    def _width(self, table: pd.DataFrame) -> float:
+        return effective_directions(fitted_map(None, table, **self.more), table)
+
+    def of(self, n_units: int, epsilon: float, delta: float) -> tuple[float | None, tuple[str, ...]]:
+        """Return the part that is seen, or None for declared columns, and the costly columns."""
+        if self.public is None:
+            return None, ()
+        design = replace(self.setting, delta=delta).method(epsilon).design(n_classes=self.setting.n_classes)
+        spread = design.meter().sigma(sum(design.shares)) / n_units
+
+        def seen_by(width: float) -> float:
+            return float(seen_beside_noise(np.array([max(width, 1.0)]), float(n_units), spread)[0])
+
+        everything = best = seen_by(self.width)
+        costly: list[str] = []
+        width, n_columns = self.width, len(self.freed)
+        for name in sorted(self.freed, key=lambda name: -self.freed[name]):
+            width -= self.freed[name]
+            gain = seen_by(width) * (1 - (len(costly) + 1) / n_columns)
+            if gain <= best:
+                break
+            best = gain
+            costly.append(name)
+        return everything, tuple(costly)
