@@ -44,6 +44,7 @@ from dpensemble.workflow.table_size import (  # noqa: E402
     USUAL_EPSILONS,
     USUAL_RECORDS,
     Points,
+    accuracy_at,
     attenuation,
     distance,
     made_up_points,
@@ -239,6 +240,11 @@ def difficulty(results: Results) -> dict[str, object]:
         "tables": len(aurocs),
         "aurocs": sorted(round(one, 4) for one in aurocs.values()),
         "losses": sorted(losses),
+        "accuracy_errors": sorted(
+            round(line["accuracy"] - accuracy_at(max(distance(line["auroc"]), 0.0), line["share"]), 4)
+            for line in results.lines
+            if line["kind"] == "build"
+        ),
         "usual": [
             {name: line[name] for name in ("records", "epsilon", "effects", "sigma", "delta")}
             for line in results.lines

@@ -51,8 +51,8 @@ _EFFECTS = (0.65, 0.8, 0.95)
 # Columns up to which the cost of each is found, and rows by which.
 _MOST_COSTED, _MOST_ROWS_COSTED = 60, 500
 _FOLDS, _FEWEST_LABELS = 5, 50
-# Made-up effects of each strength, and samples of noise for each public table.
-_DRAWS, _SAMPLES = 2, 20
+# Made-up effects of each strength, samples of noise for each public table, and quantiles of distances.
+_DRAWS, _SAMPLES, _QUANTILES = 2, 20, 200
 # The interval of 90 %.
 _LOW, _HIGH = 0.05, 0.95
 # What a sufficient epsilon may lose beside the largest one that is shown.
@@ -640,8 +640,8 @@ def ranges_of(
     best : float, optional
         AUROC that is expected without noise. By default that of each public table.
     known : mapping, optional
-        ``aurocs`` of public tables without noise, and ``losses`` of their runs in multiples of those of made-up
-        effects. By default those of the library.
+        ``aurocs`` of public tables without noise, ``losses`` of their runs in multiples of those of made-up effects,
+        and ``accuracy_errors``, accuracies less those of the best rule. By default those of the library.
     """
     known = _difficulty() if known is None else known
     loss, spread = attenuation([(one[0], one[1]) for one in points.effects])
@@ -650,18 +650,17 @@ def ranges_of(
     losses = loss * np.tile(known["losses"], len(areas_without_noise))
     errors = np.array([_NORMAL.inv_cdf((place + 0.5) / _SAMPLES) for place in range(_SAMPLES)])
     kept = (attenuated(distances, losses)[:, None] + spread * errors).ravel()
-    auroc = _quantiles(kept)
-    ends = {name: _NORMAL.cdf(one / math.sqrt(2)) for name, one in zip(_ENDS, auroc, strict=True)}
+    ends = [_NORMAL.cdf(one / math.sqrt(2)) for one in _quantiles(kept)]
     if n_classes == 2:
-        accuracies = [_accuracy_at(max(one, 0.0), share) for one in auroc]
+        grid = np.quantile(kept, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        best_rules = np.array([accuracy_at(max(float(one), 0.0), share) for one in grid])
+        # How far real students were from the best rule with their AUROC.
+        accuracies = _quantiles(np.clip(best_rules[:, None] + known["accuracy_errors"], 0, 1))
     else:
         order = sorted(points.effects, key=lambda effect: effect[1])
         highest = np.maximum.accumulate([effect[2] for effect in order])
-        accuracies = np.interp(list(ends.values()), [effect[1] for effect in order], highest).tolist()
-    return Range(**ends), Range(**dict(zip(_ENDS, accuracies, strict=True)))
-
-
-_ENDS = ("estimate", "low", "high")
+        accuracies = np.interp(ends, [effect[1] for effect in order], highest).tolist()
+    return Range(*ends), Range(*accuracies)
 
 
 def _quantiles(values: Floats) -> list[float]:
@@ -701,7 +700,7 @@ def attenuation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(losses[place]), float(np.sqrt(errors[place]))
 
 
-def _accuracy_at(gap: float, share: float) -> float:
+def accuracy_at(gap: float, share: float) -> float:
     """Return the accuracy of the best rule for two normal distributions at a distance, of which one has a share."""
     if gap < 1e-3:
         return max(share, 1 - share)
