@@ -14,7 +14,7 @@ Commands:
 - ``difficulty`` writes the file of the library from the results of `BUILD` and of the default settings.
 - ``report`` compares estimates with the mean of real runs on the tables of `REPORT`.
 
-`real` and `simulate` of all tables took about AAA CPU hours together on two cores of a server.
+`real` and `simulate` of all tables take about half a CPU hour together.
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ def _codes(labels: Any, classes: Any, n_rows: int, share: float | None) -> Integ
         raise DataError(f"y_public has shape {given.shape}, but X_public has {n_rows:,} rows: give one label a row.")
     codes = class_ids_or_bad(classes, labels)
     if (codes == BAD).any():
-        unknown = given[codes == BAD][0]
+        unknown = given[codes == BAD].tolist()[0]
         raise InvalidParameterError(
             f"y_public has the label {shown(unknown)}, which is not one of the classes {shown(classes.tolist())}.",
             parameter="classes",
@@ -541,8 +541,8 @@ def _variance_of_auroc(auroc: float, counts: Integers) -> float:
         first, second = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
         square = auroc**2
         of_classes.append((auroc - square + (n - 1) * (first - square) + (m - 1) * (second - square)) / (n * m))
-    # Classes share rows, so their errors are not independent.
-    return max(float(np.mean(of_classes)), 1e-8)
+    # The formula depends on which class comes second, and the larger value is safe.
+    return max(*of_classes, 1e-8)
 
 
 class _Unlabelled:
