@@ -701,7 +701,7 @@ def attenuation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def accuracy_at(gap: float, share: float) -> float:
-    """Return the accuracy of the best rule for two normal distributions at a distance, of which one has a share."""
+    """Return the accuracy of the best rule for two normal distributions. `share` is that of the higher one."""
     if gap < 1e-3:
         return max(share, 1 - share)
     cut = math.log((1 - share) / share) / gap
