@@ -43,7 +43,7 @@ from dpensemble.moments.learning import (
     statistics_of,
 )
 from dpensemble.moments.maps.base import FeatureMap
-from dpensemble.moments.maps.directions import effective_directions
+from dpensemble.moments.maps.directions import effective_directions, seen_beside_noise
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -71,17 +71,6 @@ _MOST_REPLACED = 500
 
 # Columns from which a run warns that they cost much, and the least part of what they show that noise should leave.
 _MANY_COLUMNS, _LEAST_SEEN = 30, 0.5
-
-
-def _seen_beside_noise(width: Floats, n_records: float, spread: float) -> Floats:
-    """Return which part of what columns show without noise they show beside noise.
-
-    A logit of variance 1 is spread evenly over `width` directions of rows of length 1. So the coefficient of a
-    direction is 1, in units of the noise ``16 width**2 spread**2`` and of the sampling error ``4 width / n_records``,
-    both squared. A fit keeps ``1 / (1 + error)`` of its variance.
-    """
-    sampling = 4 * width / n_records
-    return (1 + sampling) / (1 + sampling + 16 * width**2 * spread**2)
 
 
 class _MomentsSteps(Steps):
@@ -162,11 +151,11 @@ class _MomentsSteps(Steps):
         spread = self.meter.sigma(sum(self.design.shares)) / n_records
         with on_public_rows():
             width = decided("effective directions", lambda: effective_directions(feature_map, public))
-        seen = float(_seen_beside_noise(np.array([width]), n_records, spread)[0])
+        seen = float(seen_beside_noise(np.array([width]), n_records, spread)[0])
         if seen >= _LEAST_SEEN:
             return
         widths = np.arange(1.0, int(width) + 1)
-        of_fewer = _seen_beside_noise(widths, n_records, spread)
+        of_fewer = seen_beside_noise(widths, n_records, spread)
         paid = max(1, int(public.shape[1] * np.count_nonzero(of_fewer >= _LEAST_SEEN) / width))
         noun = "units" if self.has_units else "records"
         number = f"{n_records:,.0f} {noun}" if is_public else f"as many {noun} as public rows ({len(public):,})"
