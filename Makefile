@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo installed test test-fast test-nightly test-all durations coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch install-clusters test-clusters clusters clean
+.PHONY: demo installed test test-fast test-nightly test-all durations coverage check lint manifest hooks types docs wheel-check dist changelog changelog-draft release-check oldest bench arena reproduce torch install-clusters test-clusters clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
@@ -47,6 +47,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/prose.py --changed
+	$(BIN)/python scripts/release.py fragments
 
 # After a change of a constructor or its docstring; a test fails when the file is out of date.
 manifest: $(VENV)/.installed-dev
@@ -66,6 +67,22 @@ docs: $(VENV)/.installed-dev
 # A wheel, installed in a fresh environment outside the tree and used there.
 wheel-check: $(VENV)/bin/python
 	$(BIN)/python scripts/check_wheel.py
+
+# The section that the files in changelog.d become, and the same written to CHANGELOG.md. See RELEASING.md.
+changelog-draft: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py changelog --draft
+
+changelog: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py changelog
+
+# What must hold before a version is tagged.
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py check
+
+# The sdist, the wheel, what is inside (SBOM) and checksums in dist, each tried in fresh environments of PYTHONS.
+PYTHONS ?= $(PYTHON)
+dist: $(VENV)/bin/python
+	$(BIN)/python scripts/build_release.py dist $(PYTHONS)
 
 # The lower bounds in pyproject.toml: the fast tests with every dependency at its oldest. Old releases beside new
 # ones of what they depend on may announce what will be removed one day; that is no error here.
