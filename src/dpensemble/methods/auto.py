@@ -77,8 +77,8 @@ def _recommend(facts: _PublicFacts) -> Recommendation:
         )
     return Recommendation(
         "label-moments",
-        "On fourteen tables it was more accurate than the best private method of four other packages in 52 of 56 "
-        "measurements. In the others it was at most 0.006 behind.",
+        "On nineteen tables that a rule chose, its accuracy was the best of the private methods compared, or at most "
+        "0.005 behind, in 25 of 32 measurements. In the others it was at most 0.017 behind.",
         _VOTES,
     )
 
