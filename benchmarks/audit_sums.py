@@ -55,13 +55,13 @@ class Attacker:
     mu_squared: float = 0.0
     charged: float = 0.0
 
-    def look(self, noisy: np.ndarray, own: np.ndarray, other: np.ndarray, variance: float, sensitivity: int) -> None:
+    def look(self, noisy: np.ndarray, own: np.ndarray, other: np.ndarray, variance: float, sigma: float) -> None:
         """Add a sum, whose expectations under the table of the fit and under the neighbour are known."""
         shift = (other - own).astype(float)
         length = float((shift**2).sum())
         self.ratio += float(((noisy - own).astype(float) * shift).sum() / variance - length / (2 * variance))
         self.mu_squared += length / variance
-        self.charged += sensitivity**2 / variance
+        self.charged += sigma**-2
 
 
 class _Seen:
@@ -97,7 +97,7 @@ def watched(attacker: Attacker | None) -> Iterator[list[Any]]:
         # Features are kept with the records that they belong to.
         neighbour = replace(self.blocks, records=attacker.other, features=replace(self.blocks.features))
         other = neighbour.sums(query, number).total
-        look = partial(attacker.look, own=own, other=other, sensitivity=query.sensitivity(self.sums.relation))
+        look = partial(attacker.look, own=own, other=other, sigma=self.sums.meter.sigma(share))
         seen: Any = _Seen(query, look, total_weight)
         outcome = charge_and_draw(self.sums, seen, own, share, weight=total_weight)
         # An alarm changes which sums follow, but not what they cost together.
@@ -193,12 +193,8 @@ def main() -> None:
     failed = False
     for case in (CASES[number] for number in arguments.cases):
         charged, attacked, measured, lower = audit(case, arguments.runs)
-        if arguments.planted:
-            # What is charged is computed from the variance, which is a quarter of what it should be.
-            charged /= 2
-        print(
-            f"| {case.name} | {charged:.3f} | {attacked:.3f} | {measured:.3f} | {lower:.3f} | {lower / charged:.1%} |"
-        )
+        figures = " | ".join(f"{figure:.3f}" for figure in (charged, attacked, measured, lower))
+        print(f"| {case.name} | {figures} | {lower / charged:.1%} |", flush=True)
         failed |= not 0.9 * charged <= lower <= charged
     raise SystemExit(int(failed))
 
