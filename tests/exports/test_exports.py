@@ -201,7 +201,7 @@ def test_json_states_what_was_written(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--format", "pdf"], "use one of sql, scorecard, python"),
+        (["--format", "pdf"], "use one of sql, onnx, scorecard, python"),
         (["--format", "sql", "--dialect", "oracle"], "use one of sqlite, postgresql, duckdb"),
         (["--format", "python", "--table", "t"], "is for --format sql"),
         (["--format", "sql", "--rows", "x.csv"], "is for --format scorecard"),

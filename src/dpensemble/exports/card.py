@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from dpensemble._entries import Floats
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import TablePreparation, numeric_columns
+from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.datasets.tables import as_kinds, as_library_transformer, by_name, read_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.exports.description import (
@@ -241,7 +241,7 @@ def with_error(card: ScoreCard, student: Any, rows: Path) -> ScoreCard:
     table = read_table(rows)
     names = list(student.feature_names_in_ if needed is None else needed)
     table = as_kinds("new", as_library_transformer(first).as_declared(by_name(table, names)), numeric_columns(first))
-    prepared = first.transform(table) if isinstance(first, TablePreparation) else table
+    prepared = first.transform(table) if "table" in student.named_steps else table
     sums = card_sums(card, prepared)
     apart = np.abs(card.probability(sums) - student.predict_proba(table))
     return replace(card, observed=float(apart.max()), n_rows=len(table))
@@ -334,8 +334,8 @@ def as_csv(card: ScoreCard) -> str:
         writer.writerow([one, f"{value:.4f}"])
     writer.writerow([])
     about = [*_instructions(card), *_errors(card), *card.student.guarantee]
-    for line in [*about, f"for release: {release_text(card.student)}"]:
-        writer.writerow(["note", _safe(line)])
+    for note in [*about, f"for release: {release_text(card.student)}"]:
+        writer.writerow(["note", _safe(note)])
     return text.getvalue()
 
 
