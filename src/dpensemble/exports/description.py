@@ -481,21 +481,22 @@ def places_of_texts(column: Column) -> tuple[dict[str, int], int, int]:
     return codes, other, missing
 
 
-def features_of_number(column: Column, value: float) -> Floats:
-    """Return the features of one number of a column, NaN for a missing one, shape (n_features,)."""
-    features = np.zeros(column.n_features)
-    if math.isnan(value):
-        features[-1] = column.length
-        return features
+def features_of_numbers(column: Column, numbers: Floats) -> Floats:
+    """Return the features of numbers of a column, NaN for missing ones, shape (n_numbers, n_features)."""
+    features, missing = np.zeros((len(numbers), column.n_features)), np.isnan(numbers)
+    present, rows = np.where(missing, 0.0, numbers), np.arange(len(numbers))
     share, start = column.length / math.sqrt(len(column.knots)), 0
     for knots in column.knots:
         if len(knots) == 1:
-            features[start] = share
+            features[:, start] = share
         else:
-            low = int(np.searchsorted(knots[1:-1], value, side="right"))
-            way = min(max((value - knots[low]) / (knots[low + 1] - knots[low]), 0.0), 1.0)
-            features[start + low : start + low + 2] = math.sqrt(1 - way) * share, math.sqrt(way) * share
+            low = np.searchsorted(knots[1:-1], present, side="right")
+            way = np.clip((present - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
+            features[rows, start + low] = np.sqrt(1 - way) * share
+            features[rows, start + low + 1] = np.sqrt(way) * share
         start += len(knots)
+    features[missing] = 0.0
+    features[missing, -1] = column.length
     return features
 
 

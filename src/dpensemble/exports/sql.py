@@ -28,7 +28,7 @@ from dpensemble.exports.description import (
     Piece,
     Table,
     Whitened,
-    features_of_number,
+    features_of_numbers,
     number_of_text,
     places_of_texts,
     release_text,
@@ -294,8 +294,8 @@ class _Statement:
 
     def _of_cells(self, column: Column, weights: Sequence[float]) -> list[float]:
         """Return the product of each cell of a snapped number."""
-        features = [features_of_number(column, value) for value in np.asarray(column.values).tolist()]
-        return [float(np.rint(one * self.unit) @ np.asarray(weights)) for one in features]
+        features = np.rint(features_of_numbers(column, np.asarray(column.values)) * self.unit)
+        return np.asarray(features @ np.asarray(weights), dtype=float).tolist()
 
     @singledispatchmethod
     def _terms(self, layer: object, number: int, piece: Piece, coefficients: Floats) -> _Terms:
