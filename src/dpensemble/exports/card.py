@@ -35,9 +35,16 @@ from dpensemble.exports.description import (
 _SPAN, _MOST_RANGES = 40, 8
 # Narrow ranges between two knots, and parts of half a narrow range, on which bounds are computed.
 _BETWEEN, _WITHIN = 24, 8
+# Sums of a table with ten columns.
+_SHORT = 100
 # Probability below which the table from sums to probabilities ends, and most sums in it.
 _LEAST, _MOST_SUMS = 0.005, 400
 _OTHER, _BLANK = "any other", "blank"
+
+
+def _printed(number: float) -> str:
+    """Return a limit with six digits, as a person compares it."""
+    return f"{number:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +65,14 @@ class CardLine:
         if self.entries:
             return ", ".join(self.entries)
         if math.isinf(self.low):
-            return "any number" if math.isinf(self.high) else f"below {self.high:.12g}"
-        return f"{self.low:.12g} or more" if math.isinf(self.high) else f"{self.low:.12g} to below {self.high:.12g}"
+            return "any number" if math.isinf(self.high) else f"below {_printed(self.high)}"
+        low = _printed(self.low)
+        return f"{low} or more" if math.isinf(self.high) else f"{low} to below {_printed(self.high)}"
+
+    @property
+    def has_long_limits(self) -> bool:
+        """Whether the words round a limit."""
+        return any(math.isfinite(end) and float(_printed(end)) != end for end in (self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +198,12 @@ def _cells(column: Column, coefficients: Floats) -> list[_Cell]:
         numbers, limits = _grid_of(column)
         least, most = _bounds(column, own, numbers, limits)
     of_blank = (features_of_numbers(column, np.array([blank])) @ own)[0]
+    # Parts of dates are whole numbers.
+    ends = [math.ceil(end) if column.part and math.isfinite(end) else end for end in limits]
     ranges = [
         _Cell(low=low, high=high, least=lower, most=upper)
-        for low, high, lower, upper in zip(limits[:-1], limits[1:], least, most, strict=True)
+        for low, high, lower, upper in zip(ends[:-1], ends[1:], least, most, strict=True)
+        if low < high
     ]
     return [*ranges, _Cell(entry=_BLANK, least=of_blank, most=of_blank)]
 
@@ -331,8 +347,12 @@ def card_sums(card: ScoreCard, prepared: Any) -> Floats:
 def _sums(card: ScoreCard) -> list[tuple[int, float]]:
     """Return sums of points and what they give: the probability of the second of two classes, or a weight."""
     if len(card.base) == 1:
-        most = math.log(1 / _LEAST - 1) / card.unit
-        sums = range(-min(math.ceil(most), _MOST_SUMS // 2), min(math.ceil(most), _MOST_SUMS // 2) + 1)
+        most = min(math.ceil(math.log(1 / _LEAST - 1) / card.unit), _MOST_SUMS // 2)
+        # Sums that no row can have are left out.
+        points = [[line.points[0] for line in lines] for _, lines in card.parts]
+        ends = (card.base[0] + sum(map(extreme, points)) for extreme in (min, max))
+        first, last = (min(max(end, -most), most) for end in ends)
+        sums = range(first, last + 1)
         return [(one, 1 / (1 + math.exp(-one * card.unit))) for one in sums]
     last = min(math.ceil(-math.log(_LEAST) / card.unit), _MOST_SUMS)
     return [(one, math.exp(-one * card.unit)) for one in range(last + 1)]
@@ -362,6 +382,8 @@ def _errors(card: ScoreCard) -> list[str]:
         f"The probability by points differs from that of the student by at most {_percent(card.bound)} for any row, "
         "before the table rounds it."
     )
+    if any(line.has_long_limits for _, lines in card.parts for line in lines):
+        points += " Limits are printed with six digits: a number between a limit and its print may get other points."
     if card.observed is None:
         return [points]
     return [points, f"Over {card.n_rows:,} public rows the largest difference is {_percent(card.observed)}."]
@@ -383,7 +405,7 @@ def as_csv(card: ScoreCard) -> str:
     for title, lines in card.parts:
         for line in lines:
             for entry in line.entries or ("",):
-                ends = ["" if line.entries or math.isinf(end) else f"{end:.12g}" for end in (line.low, line.high)]
+                ends = ["" if line.entries or math.isinf(end) else repr(end) for end in (line.low, line.high)]
                 writer.writerow([_safe(title), _safe(entry), *ends, *line.points])
     writer.writerow([])
     two = len(card.base) == 1
@@ -427,8 +449,9 @@ td, th {{ padding: .1rem .35rem; border-bottom: 1px solid #d5dce6; text-align: l
 footer {{ margin-top: 1rem; padding-top: .5rem; border-top: 1px solid #d5dce6; font-size: .8rem; color: #515d70; }}
 footer p {{ margin: 0 0 .25rem; }}
 @media print {{
-  @page {{ size: A4; margin: 10mm; }} body {{ padding: 0; font-size: 8.5pt; max-width: none; }}
-  table {{ font-size: 7.5pt; }} .parts {{ columns: 3; }} h2 {{ margin: .6rem 0 .2rem; }}
+  @page {{ size: A4; margin: 8mm; }} body {{ padding: 0; font-size: 8pt; max-width: none; }}
+  table {{ font-size: 7.5pt; }} td, th {{ padding: 0 .25rem; }} .sums {{ font-size: 6.5pt; }}
+  .parts {{ columns: 3; }} h2 {{ margin: .6rem 0 .2rem; }}
 }}
 </style></head><body>
 {banner}<h1>Score card</h1><p class="lead">{lead}</p>
@@ -478,15 +501,15 @@ def _table(title: str, lines: list[tuple[str, tuple[int, ...]]], classes: tuple[
 
 
 def _grid(sums: list[tuple[int, float]], factor: float) -> Markup:
-    """Return a table of sums, tens down and ones across."""
-    values = dict(sums)
-    first, last = math.floor(sums[0][0] / 10), math.floor(sums[-1][0] / 10)
+    """Return a table of sums, tens down and ones across, or twenties if there are many."""
+    values, width = dict(sums), 20 if len(sums) > _SHORT else 10
+    first, last = math.floor(sums[0][0] / width), math.floor(sums[-1][0] / width)
     head = Markup("<tr><th>sum</th>{}</tr>").format(
-        Markup("").join(Markup("<th>+{}</th>").format(n) for n in range(10))
+        Markup("").join(Markup("<th>+{}</th>").format(n) for n in range(width))
     )
     rows = []
-    for ten in range(first, last + 1):
-        cells = [f"{values[10 * ten + n] * factor:.1f}" if 10 * ten + n in values else "" for n in range(10)]
+    for begin in range(first * width, last * width + 1, width):
+        cells = [f"{values[begin + n] * factor:.1f}" if begin + n in values else "" for n in range(width)]
         written = Markup("").join(map(Markup("<td>{}</td>").format, cells))
-        rows.append(Markup("<tr><th>{}</th>{}</tr>").format(10 * ten, written))
+        rows.append(Markup("<tr><th>{}</th>{}</tr>").format(begin, written))
     return head + Markup("").join(rows)
