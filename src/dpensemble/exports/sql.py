@@ -650,8 +650,8 @@ class _Statement:
         lines.append(f"It reads the table {self.table}. Write CREATE TABLE scores AS before it to store the result.")
         lines.append(
             "Numbers are numbers, texts are texts (codes as in the file), truth values are the texts True and False, "
-            "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts. Other entries in a column "
-            "of dates, and in SQLite of numbers such as 1,5, count as blanks without an error."
+            "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts. Other entries in columns"
+            " of dates, and in SQLite of numbers such as 1,5, count as blanks without an error."
         )
         return "".join(f"-- {' '.join(_plain(line).split())}\n" for line in lines)
 
