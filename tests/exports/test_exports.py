@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 from dpensemble.cli import main
 from dpensemble.errors import FileError, InvalidParameterError
-from dpensemble.exports.card import card_sums, score_card, with_error
-from dpensemble.exports.description import described
+from dpensemble.exports.card import _bounds, _grid_of, card_sums, score_card, with_error
+from dpensemble.exports.description import Column, described, features_of_numbers
 from dpensemble.exports.dialects import DIALECTS
 from dpensemble.exports.script import as_script
 from dpensemble.exports.sql import as_sql
 from dpensemble.guarantee import Guarantee
+from dpensemble.moments import MomentsModel, TableMap
+from dpensemble.student import marked, with_names
 
 from .engines import answers, created
 from .students import CURVED, GUARANTEE, KINDS, as_typed, made, saved
@@ -171,6 +174,39 @@ def test_a_score_card_is_as_near_to_the_student_as_it_states(kind, classes, tmp_
     assert rough > stated.observed
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bounds_of_a_range_hold_for_all_its_numbers_and_are_near(seed):
+    rng = np.random.default_rng(seed)
+    knots = tuple(np.sort(rng.normal(size=size)) for size in (1, 2, 3, 5))
+    column = Column(name="x", source="x", is_number=True, knots=knots, length=0.7)
+    own = rng.normal(size=(column.n_features, 2))
+    numbers, limits = _grid_of(column)
+    least, most = _bounds(column, own, numbers, limits)
+    assert len(least) == len(numbers) == len(limits) - 1 == 10 * 24 + 1
+    apart = 0.0
+    for low, high, lower, upper in zip(limits[:-1], limits[1:], least, most, strict=True):
+        inside = np.linspace(max(low, -9), min(high, 9), 2001)
+        scores = features_of_numbers(column, inside) @ own
+        assert (scores >= lower - 1e-12).all()
+        assert (scores <= upper + 1e-12).all()
+        apart = max(apart, (scores.min(axis=0) - lower).max(), (upper - scores.max(axis=0)).max())
+    assert 0 < apart < 0.02
+
+
+def test_entries_called_as_the_card_calls_blanks_stay_apart(tmp_path):
+    rows = pd.DataFrame({"a": ["blank", "any other", "x", "y"] * 30})
+    feature_map = TableMap(fewest=1).fit(rows)
+    model = MomentsModel.of(np.arange(len(feature_map.blocks_), dtype=float)[:, None], np.array(["no", "yes"]))
+    student = marked(with_names(Pipeline([("encoder", feature_map), ("student", model)]), ["a"]), for_release=True)
+    card = score_card(described(saved(student, tmp_path)))
+    ((_, lines),) = card.parts
+    entries = [entry for line in lines for entry in line.entries]
+    assert sorted(entries) == ['"any other"', '"blank"', "any other", "blank", "x", "y"]
+    new = pd.DataFrame({"a": ["blank", "any other", None, "z"]})
+    apart = np.abs(card.probability(card_sums(card, new)) - student.predict_proba(new)).max()
+    assert apart <= card.bound
+
+
 @pytest.mark.parametrize("kind", ["directions", "landmarks"])
 def test_a_curved_student_has_no_score_card(kind, tmp_path):
     with pytest.raises(InvalidParameterError, match="--format sql, --format onnx"):
@@ -201,7 +237,7 @@ def test_json_states_what_was_written(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--format", "pdf"], "use one of sql, scorecard, python"),
+        (["--format", "pdf"], "use one of sql, onnx, scorecard, python"),
         (["--format", "sql", "--dialect", "oracle"], "use one of sqlite, postgresql, duckdb"),
         (["--format", "python", "--table", "t"], "is for --format sql"),
         (["--format", "sql", "--rows", "x.csv"], "is for --format scorecard"),

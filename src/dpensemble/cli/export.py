@@ -82,7 +82,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Write a student for other programs."""
-    given = {"dialect": dialect, "table": table, "keep": keep, "rows": rows}
+    given: dict[str, object] = {"dialect": dialect, "table": table, "keep": keep, "rows": rows}
     _check_options(format, given)
     check_folder("out", out)
     if out is not None and out.is_file() and not overwrite:

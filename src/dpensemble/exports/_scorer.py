@@ -81,7 +81,7 @@ def _part_of_date(text, part):
         return None
     if date is None:
         return None
-    return _DAYS[date.weekday()] if part == "weekday" else float(getattr(date, part))
+    return _DAYS[date.weekday()] if part == "weekday" else float(date.year if part == "year" else date.month)
 
 
 def _snapped(number, column):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,25 +19,32 @@ from markupsafe import Markup
 
 from dpensemble._entries import Floats
 from dpensemble.datasets.columns import as_text
-from dpensemble.datasets.preparation import TablePreparation, numeric_columns
+from dpensemble.datasets.preparation import numeric_columns
 from dpensemble.datasets.tables import as_kinds, as_library_transformer, by_name, read_table
 from dpensemble.errors import InvalidParameterError
 from dpensemble.exports.description import (
     BLANK,
     Column,
     Description,
-    features_of_number,
+    features_of_numbers,
     places_of_texts,
     release_text,
 )
 
 # Points that the score of the most influential column spans, and most ranges of a column of numbers.
 _SPAN, _MOST_RANGES = 40, 8
-# Numbers of a range at which a column is evaluated, between two knots.
-_BETWEEN = 24
+# Narrow ranges between two knots, and parts of half a narrow range, on which bounds are computed.
+_BETWEEN, _WITHIN = 24, 8
+# Sums of a table with ten columns.
+_SHORT = 100
 # Probability below which the table from sums to probabilities ends, and most sums in it.
 _LEAST, _MOST_SUMS = 0.005, 400
 _OTHER, _BLANK = "any other", "blank"
+
+
+def _printed(number: float) -> str:
+    """Return a limit with six digits, as a person compares it."""
+    return f"{number:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +65,14 @@ class CardLine:
         if self.entries:
             return ", ".join(self.entries)
         if math.isinf(self.low):
-            return "any number" if math.isinf(self.high) else f"below {self.high:.12g}"
-        return f"{self.low:.12g} or more" if math.isinf(self.high) else f"{self.low:.12g} to below {self.high:.12g}"
+            return "any number" if math.isinf(self.high) else f"below {_printed(self.high)}"
+        low = _printed(self.low)
+        return f"{low} or more" if math.isinf(self.high) else f"{low} to below {_printed(self.high)}"
+
+    @property
+    def has_long_limits(self) -> bool:
+        """Whether the words round a limit."""
+        return any(math.isfinite(end) and float(_printed(end)) != end for end in (self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +90,7 @@ class ScoreCard:
     unit : float
         Logits of a point.
     bound : float
-        Largest difference between a probability of the card and of the student, for any row.
+        Bound of the difference between a probability by points and of the student, for any row.
     observed : float or None
         The same over public rows, if any were given.
     n_rows : int
@@ -121,16 +135,15 @@ def score_card(student: Description) -> ScoreCard:
             parameter="format",
         )
     coefficients = student.coefficients
-    exact = [_exact_lines(column, coefficients) for column in student.table.columns]
+    cells = [_cells(column, coefficients) for column in student.table.columns]
     constant = student.table.constant * coefficients[-1]
-    spans = [(max(max(v) for _, v in lines) - min(min(v) for _, v in lines)) for lines in exact if lines]
+    spans = [float(max(cell.most.max() for cell in own) - min(cell.least.min() for cell in own)) for own in cells]
     unit = _readable(max(max(spans, default=1.0), 1e-6) / _SPAN)
     parts, errors, base = [], 0.0, constant.copy()
-    for column, lines in zip(student.table.columns, exact, strict=True):
-        values = np.array([value for _, value in lines])
-        least = values.min(axis=0)
+    for column, own in zip(student.table.columns, cells, strict=True):
+        least = np.min([cell.least for cell in own], axis=0)
         base += least
-        joined, error = _joined(lines, least, unit)
+        joined, error = _joined(own, least, unit)
         errors += error
         if any(any(line.points) for line in joined):
             parts.append((column.name, tuple(joined)))
@@ -138,42 +151,105 @@ def score_card(student: Description) -> ScoreCard:
     errors += float(np.abs(whole * unit - base).max())
     # The student rounds features.
     errors += 2.0**-15 * float(np.abs(coefficients).sum(axis=0).max())
-    # If each score changes by at most d, a probability of two classes changes by at most tanh(d / 4).
+    # If each score changes by at most d, a probability of two classes changes by at most tanh(d / 4). Of several
+    # classes the odds of one against all others change by at most exp(2 * d), so that d is doubled.
     difference = errors if coefficients.shape[1] == 1 else 2 * errors
+    # The student rounds probabilities, and sums here are rounded in the last digits.
+    rounding = coefficients.shape[1] * 2.0**-23
     parts.sort(key=lambda part: -max(max(line.points) for line in part[1]))
     base_points = tuple(int(one) for one in whole)
-    return ScoreCard(student=student, parts=tuple(parts), base=base_points, unit=unit, bound=math.tanh(difference / 4))
+    return ScoreCard(
+        student=student, parts=tuple(parts), base=base_points, unit=unit, bound=math.tanh(difference / 4) + rounding
+    )
 
 
-_Exact = list[tuple[tuple[float, float, str], list[float]]]
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """An entry of a column, or a narrow range of numbers, and bounds of what each adds to the scores."""
+
+    least: Floats
+    most: Floats
+    entry: str = ""
+    low: float = -math.inf
+    high: float = math.inf
 
 
-def _exact_lines(column: Column, coefficients: Floats) -> _Exact:
-    """Return entries of a column, or narrow ranges of numbers, with what each adds to the scores."""
+def _cells(column: Column, coefficients: Floats) -> list[_Cell]:
+    """Return the entries of a column, or narrow ranges of numbers. Bounds of single entries are equal."""
     own = coefficients[column.start : column.start + column.n_features]
     if not column.is_number:
         codes, other, missing = places_of_texts(column)
         last = None if column.known is None else column.known[-1]
         known = [
-            (text, code) for text, code in codes.items() if text not in (last, None if column.fill is None else BLANK)
+            (_entry(text), code)
+            for text, code in codes.items()
+            if text not in (last, None if column.fill is None else BLANK)
         ]
-        texts = [*known, (_OTHER, other), (_BLANK, missing)]
-        return [((0.0, 0.0, text), (own[code] * column.length).tolist()) for text, code in texts]
+        return [
+            _Cell(entry=entry, least=own[code] * column.length, most=own[code] * column.length)
+            for entry, code in [*known, (_OTHER, other), (_BLANK, missing)]
+        ]
     blank = math.nan if column.fill is None else float(column.fill)
     if column.edges is not None:
         numbers, limits = np.asarray(column.values), [-math.inf, *np.asarray(column.edges).tolist(), math.inf]
         blank = blank if math.isnan(blank) else float(numbers[np.searchsorted(column.edges, blank, side="right")])
+        least = most = features_of_numbers(column, numbers) @ own
     else:
-        knots = np.unique(np.concatenate(column.knots))
-        # Roots are steep at knots, so that numbers are close together there.
-        ways = np.sin(np.linspace(0, math.pi / 2, _BETWEEN + 1)) ** 2
-        inside = (knots[:-1, None] + np.diff(knots)[:, None] * ways[:-1]).ravel()
-        numbers = np.unique(np.append(inside, knots[-1]))
-        middles = [_short(low, high) for low, high in zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True)]
-        limits = [-math.inf, *middles, math.inf]
-    added = np.array([features_of_number(column, number) @ own for number in numbers.tolist()]).tolist()
-    lines = [((low, high, ""), value) for low, high, value in zip(limits[:-1], limits[1:], added, strict=True)]
-    return [*lines, ((0.0, 0.0, _BLANK), (features_of_number(column, blank) @ own).tolist())]
+        numbers, limits = _grid_of(column)
+        least, most = _bounds(column, own, numbers, limits)
+    of_blank = (features_of_numbers(column, np.array([blank])) @ own)[0]
+    # Parts of dates are whole numbers.
+    ends = [math.ceil(end) if column.part and math.isfinite(end) else end for end in limits]
+    ranges = [
+        _Cell(low=low, high=high, least=lower, most=upper)
+        for low, high, lower, upper in zip(ends[:-1], ends[1:], least, most, strict=True)
+        if low < high
+    ]
+    return [*ranges, _Cell(entry=_BLANK, least=of_blank, most=of_blank)]
+
+
+def _entry(text: str) -> str:
+    """Return a category as the card names it, apart from the names of other entries and of blanks."""
+    return f'"{text}"' if text in (_OTHER, _BLANK) else text
+
+
+def _grid_of(column: Column) -> tuple[Floats, list[float]]:
+    """Return numbers of a column, with all knots among them, and limits with few digits between and around them."""
+    knots = np.unique(np.concatenate(column.knots))
+    inside = (knots[:-1, None] + np.diff(knots)[:, None] * _ways(_BETWEEN)[:-1]).ravel()
+    numbers = np.unique(np.append(inside, knots[-1]))
+    middles = [_short(low, high) for low, high in zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True)]
+    return numbers, [-math.inf, *middles, math.inf]
+
+
+def _ways(parts: int) -> Floats:
+    """Return parts of a way from 0 to 1. Roots are steep at knots, so that these are close together at the ends."""
+    return np.asarray(np.sin(np.linspace(0, math.pi / 2, parts + 1)) ** 2)
+
+
+def _bounds(column: Column, own: Floats, numbers: Floats, limits: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return bounds of what all numbers of each range add to the scores, shape (n_ranges, n_scores) each.
+
+    Between two numbers without a knot between them, each feature rises or falls. So its product with a coefficient is
+    largest and smallest at the ends, and the sum of these is a bound of the score. Beyond the knots nothing changes.
+    """
+    ends = np.clip(np.asarray(limits), numbers[0], numbers[-1])
+    ways = _ways(_WITHIN)
+    # The only number of a range that may be a knot is between the two halves.
+    halves = [
+        below[:, None] + (above - below)[:, None] * ways for below, above in ((ends[:-1], numbers), (numbers, ends[1:]))
+    ]
+    points = np.hstack(halves)
+    # Without rounding, so that no number is between two ranges.
+    points[:, _WITHIN], points[:, -1] = numbers, ends[1:]
+    features = features_of_numbers(column, points.ravel()).reshape(*points.shape, -1)
+    least, most = np.full((len(numbers), own.shape[1]), np.inf), np.full((len(numbers), own.shape[1]), -np.inf)
+    # Where the halves meet, the number occurs twice.
+    for place in range(points.shape[1] - 1):
+        first, second = (features[:, one, :, None] * own for one in (place, place + 1))
+        least = np.minimum(least, np.minimum(first, second).sum(axis=1))
+        most = np.maximum(most, np.maximum(first, second).sum(axis=1))
+    return least, most
 
 
 def _short(low: float, high: float) -> float:
@@ -186,41 +262,38 @@ def _short(low: float, high: float) -> float:
     return high
 
 
-def _joined(lines: _Exact, least: Floats, unit: float) -> tuple[list[CardLine], float]:
-    """Return few lines in whole points, and the largest error of a score by rounding and joining."""
-    values = np.array([value for _, value in lines]) - least
-    named = [place for place, ((_, _, words), _) in enumerate(lines) if words]
-    ranged = [place for place in range(len(lines)) if place not in set(named)]
-    groups = _ranges(values[ranged], unit) if ranged else []
+def _joined(cells: Sequence[_Cell], origin: Floats, unit: float) -> tuple[list[CardLine], float]:
+    """Return few lines in whole points, and a bound of the error of a score by rounding and joining."""
+    ranges = [cell for cell in cells if not cell.entry]
     joined, error = [], 0.0
-    for first, last in groups:
-        own = values[ranged][first : last + 1]
-        middle = (own.min(axis=0) + own.max(axis=0)) / 2
-        points = np.rint(middle / unit)
-        error = max(error, float(np.abs(own - points * unit).max()))
-        low, high = lines[ranged[first]][0][0], lines[ranged[last]][0][1]
-        joined.append(CardLine(points=tuple(map(int, points)), low=low, high=high))
+    for first, last in _groups(ranges, unit) if ranges else []:
+        least = np.min([cell.least for cell in ranges[first : last + 1]], axis=0) - origin
+        most = np.max([cell.most for cell in ranges[first : last + 1]], axis=0) - origin
+        points = np.rint((least + most) / 2 / unit)
+        error = max(error, float(np.maximum(most - points * unit, points * unit - least).max()))
+        joined.append(CardLine(points=tuple(map(int, points)), low=ranges[first].low, high=ranges[last].high))
     by_points: dict[tuple[int, ...], list[str]] = {}
-    for place in named:
-        points = np.rint(values[place] / unit)
-        error = max(error, float(np.abs(values[place] - points * unit).max()))
-        by_points.setdefault(tuple(map(int, points)), []).append(lines[place][0][2])
+    for cell in cells:
+        if cell.entry:
+            points = np.rint((cell.least - origin) / unit)
+            error = max(error, float(np.abs(cell.least - origin - points * unit).max()))
+            by_points.setdefault(tuple(map(int, points)), []).append(cell.entry)
     texts = sorted(by_points.items(), key=lambda item: -max(item[0]))
     joined += [CardLine(entries=tuple(words), points=points) for points, words in texts]
     return joined, error
 
 
-def _ranges(values: Floats, unit: float) -> list[tuple[int, int]]:
-    """Return the first and last places of a few ranges of similar values."""
-    tolerance, listed = unit, values.tolist()
+def _groups(ranges: Sequence[_Cell], unit: float) -> list[tuple[int, int]]:
+    """Return the first and last places of a few groups of neighbours with similar scores."""
+    tolerance, listed = unit, [(cell.least.tolist(), cell.most.tolist()) for cell in ranges]
     while True:
         groups, first = [], 0
-        low, high = listed[0], listed[0]
-        for place, entry in enumerate(listed):
-            lower, upper = list(map(min, low, entry)), list(map(max, high, entry))
-            if any(most - least > tolerance for least, most in zip(lower, upper, strict=True)):
+        low, high = listed[0]
+        for place, (least, most) in enumerate(listed):
+            lower, upper = list(map(min, low, least)), list(map(max, high, most))
+            if place > first and any(top - bottom > tolerance for bottom, top in zip(lower, upper, strict=True)):
                 groups.append((first, place - 1))
-                first, lower, upper = place, entry, entry
+                first, lower, upper = place, least, most
             low, high = lower, upper
         groups.append((first, len(listed) - 1))
         if len(groups) <= _MOST_RANGES:
@@ -241,7 +314,7 @@ def with_error(card: ScoreCard, student: Any, rows: Path) -> ScoreCard:
     table = read_table(rows)
     names = list(student.feature_names_in_ if needed is None else needed)
     table = as_kinds("new", as_library_transformer(first).as_declared(by_name(table, names)), numeric_columns(first))
-    prepared = first.transform(table) if isinstance(first, TablePreparation) else table
+    prepared = first.transform(table) if "table" in student.named_steps else table
     sums = card_sums(card, prepared)
     apart = np.abs(card.probability(sums) - student.predict_proba(table))
     return replace(card, observed=float(apart.max()), n_rows=len(table))
@@ -263,7 +336,7 @@ def card_sums(card: ScoreCard, prepared: Any) -> Floats:
         else:
             texts, missing = as_text(prepared[column.name]).tolist(), prepared[column.name].isna().tolist()
             found = [
-                named[_BLANK] if lost else named.get(one, named[_OTHER])
+                named[_BLANK] if lost else named.get(_entry(one), named[_OTHER])
                 for one, lost in zip(texts, missing, strict=True)
             ]
             points = np.array(found, dtype=float)
@@ -274,8 +347,12 @@ def card_sums(card: ScoreCard, prepared: Any) -> Floats:
 def _sums(card: ScoreCard) -> list[tuple[int, float]]:
     """Return sums of points and what they give: the probability of the second of two classes, or a weight."""
     if len(card.base) == 1:
-        most = math.log(1 / _LEAST - 1) / card.unit
-        sums = range(-min(math.ceil(most), _MOST_SUMS // 2), min(math.ceil(most), _MOST_SUMS // 2) + 1)
+        most = min(math.ceil(math.log(1 / _LEAST - 1) / card.unit), _MOST_SUMS // 2)
+        # Sums that no row can have are left out.
+        points = [[line.points[0] for line in lines] for _, lines in card.parts]
+        ends = (card.base[0] + sum(map(extreme, points)) for extreme in (min, max))
+        first, last = (min(max(end, -most), most) for end in ends)
+        sums = range(first, last + 1)
         return [(one, 1 / (1 + math.exp(-one * card.unit))) for one in sums]
     last = min(math.ceil(-math.log(_LEAST) / card.unit), _MOST_SUMS)
     return [(one, math.exp(-one * card.unit)) for one in range(last + 1)]
@@ -302,8 +379,11 @@ def _instructions(card: ScoreCard) -> list[str]:
 
 def _errors(card: ScoreCard) -> list[str]:
     points = (
-        f"The probability of the card differs from that of the student by at most {_percent(card.bound)} for any row."
+        f"The probability by points differs from that of the student by at most {_percent(card.bound)} for any row, "
+        "before the table rounds it."
     )
+    if any(line.has_long_limits for _, lines in card.parts for line in lines):
+        points += " Limits are printed with six digits: a number between a limit and its print may get other points."
     if card.observed is None:
         return [points]
     return [points, f"Over {card.n_rows:,} public rows the largest difference is {_percent(card.observed)}."]
@@ -325,7 +405,7 @@ def as_csv(card: ScoreCard) -> str:
     for title, lines in card.parts:
         for line in lines:
             for entry in line.entries or ("",):
-                ends = ["" if line.entries or math.isinf(end) else f"{end:.12g}" for end in (line.low, line.high)]
+                ends = ["" if line.entries or math.isinf(end) else repr(end) for end in (line.low, line.high)]
                 writer.writerow([_safe(title), _safe(entry), *ends, *line.points])
     writer.writerow([])
     two = len(card.base) == 1
@@ -334,8 +414,8 @@ def as_csv(card: ScoreCard) -> str:
         writer.writerow([one, f"{value:.4f}"])
     writer.writerow([])
     about = [*_instructions(card), *_errors(card), *card.student.guarantee]
-    for line in [*about, f"for release: {release_text(card.student)}"]:
-        writer.writerow(["note", _safe(line)])
+    for note in [*about, f"for release: {release_text(card.student)}"]:
+        writer.writerow(["note", _safe(note)])
     return text.getvalue()
 
 
@@ -369,8 +449,9 @@ td, th {{ padding: .1rem .35rem; border-bottom: 1px solid #d5dce6; text-align: l
 footer {{ margin-top: 1rem; padding-top: .5rem; border-top: 1px solid #d5dce6; font-size: .8rem; color: #515d70; }}
 footer p {{ margin: 0 0 .25rem; }}
 @media print {{
-  @page {{ size: A4; margin: 10mm; }} body {{ padding: 0; font-size: 8.5pt; max-width: none; }}
-  table {{ font-size: 7.5pt; }} .parts {{ columns: 3; }} h2 {{ margin: .6rem 0 .2rem; }}
+  @page {{ size: A4; margin: 8mm; }} body {{ padding: 0; font-size: 8pt; max-width: none; }}
+  table {{ font-size: 7.5pt; }} td, th {{ padding: 0 .25rem; }} .sums {{ font-size: 6.5pt; }}
+  .parts {{ columns: 3; }} h2 {{ margin: .6rem 0 .2rem; }}
 }}
 </style></head><body>
 {banner}<h1>Score card</h1><p class="lead">{lead}</p>
@@ -420,15 +501,15 @@ def _table(title: str, lines: list[tuple[str, tuple[int, ...]]], classes: tuple[
 
 
 def _grid(sums: list[tuple[int, float]], factor: float) -> Markup:
-    """Return a table of sums, tens down and ones across."""
-    values = dict(sums)
-    first, last = math.floor(sums[0][0] / 10), math.floor(sums[-1][0] / 10)
+    """Return a table of sums, tens down and ones across, or twenties if there are many."""
+    values, width = dict(sums), 20 if len(sums) > _SHORT else 10
+    first, last = math.floor(sums[0][0] / width), math.floor(sums[-1][0] / width)
     head = Markup("<tr><th>sum</th>{}</tr>").format(
-        Markup("").join(Markup("<th>+{}</th>").format(n) for n in range(10))
+        Markup("").join(Markup("<th>+{}</th>").format(n) for n in range(width))
     )
     rows = []
-    for ten in range(first, last + 1):
-        cells = [f"{values[10 * ten + n] * factor:.1f}" if 10 * ten + n in values else "" for n in range(10)]
+    for begin in range(first * width, last * width + 1, width):
+        cells = [f"{values[begin + n] * factor:.1f}" if begin + n in values else "" for n in range(width)]
         written = Markup("").join(map(Markup("<td>{}</td>").format, cells))
-        rows.append(Markup("<tr><th>{}</th>{}</tr>").format(10 * ten, written))
+        rows.append(Markup("<tr><th>{}</th>{}</tr>").format(begin, written))
     return head + Markup("").join(rows)

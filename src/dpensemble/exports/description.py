@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -99,6 +100,7 @@ class Column:
 class Table:
     """Features of all columns, and a constant behind them. `n_features` counts the constant."""
 
+    is_additive: ClassVar[bool] = True
     columns: tuple[Column, ...]
     constant: float
     n_features: int
@@ -120,6 +122,7 @@ class Whitened:
 class Nearness:
     """Root of ``softmax(-squared distance / scale)`` over landmarks, of whitened numbers."""
 
+    is_additive: ClassVar[bool] = False
     numbers: Whitened
     landmarks: Floats
     scale: float
@@ -134,17 +137,24 @@ class Directions:
     1e-12. `matrix` has the shape (n_features of base, n_directions).
     """
 
+    is_additive: ClassVar[bool] = False
     base: Table | Nearness
     matrix: Floats
     offset: Floats
     constant: float
     is_exact: bool
 
+    @property
+    def n_features(self) -> int:
+        """Number of directions, and the constant."""
+        return int(self.matrix.shape[1]) + 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """``exp(-distance to landmarks / width) @ matrix - mean``, shortened to a length of at most 1."""
 
+    is_additive: ClassVar[bool] = False
     numbers: Whitened
     landmarks: Floats
     width: float
@@ -156,7 +166,8 @@ class Kernel:
 class Piece:
     """Features of a layer times factors. Without `constant` the last feature of `Directions` is left out.
 
-    Features of a `Table` have all factors 1.
+    Each format has one function for each kind of layer, by `functools.singledispatch`. A layer is additive when each of
+    its features is of one column. Features of a `Table` have all factors 1.
     """
 
     layer: Table | Directions | Kernel
@@ -215,7 +226,7 @@ class Description:
     @property
     def is_additive(self) -> bool:
         """Whether the score is a sum over columns: features of the table itself."""
-        return all(isinstance(piece.layer, Table) for piece in self.pieces)
+        return all(piece.layer.is_additive for piece in self.pieces)
 
 
 def described(run: Path) -> Description:
@@ -233,19 +244,21 @@ def described(run: Path) -> Description:
     _require_shareable(run, facts)
     student = load_student(run)
     model, encoder = student.steps[-1][1], student.named_steps["encoder"]
-    if type(model) is not MomentsModel or not isinstance(encoder, _MAPS):
+    try:
+        coefficients = _coefficients(model)
+        table, pieces = _read_map(encoder, student.named_steps.get("table"))
+    except _NoExportError as error:
         raise InvalidParameterError(
-            f"run={str(run)!r} holds a student without an export ({_kind(model, encoder)}): exports exist for students "
-            "of label-moments on tables, so train with label-moments and its default feature map and student.",
+            f"run={str(run)!r} holds a student without an export ({error}): exports exist for students of "
+            "label-moments on tables, so train with label-moments and its default feature map and student.",
             parameter="run",
-        )
-    table = _table(encoder, student.named_steps.get("table"))
+        ) from None
     privacy = facts.get("privacy", {})
     about = facts.get("model", {})
     return Description(
         table=table,
-        pieces=_pieces(encoder, table),
-        coefficients=rounded_coefficients(model.coefficients_),
+        pieces=pieces,
+        coefficients=coefficients,
         classes=tuple(map(str, model.classes_.tolist())),
         guarantee=tuple(map(str, privacy.get("in_words") or (_NO_CARD,))),
         for_release=release_mark(student),
@@ -254,15 +267,22 @@ def described(run: Path) -> Description:
     )
 
 
-_MAPS = (TableMap, DirectionsMap, CurvedDecoder, BesideMap, SnappedMap)
 _NO_CARD = "Guarantee not stated: the student's file has none, and no card.json of its run is beside it."
 
 
-def _kind(model: object, encoder: object) -> str:
-    """Return in words why a student has no export."""
-    if type(model) is MomentsModel:
-        return f"its feature map is {type(encoder).__name__}"
-    return f"its model is {type(model).__name__}"
+class _NoExportError(Exception):
+    """Why a student has no export, in words."""
+
+
+@singledispatch
+def _coefficients(model: object) -> Floats:
+    """Return the coefficients as the model reads them, shape (n_features, n_columns)."""
+    raise _NoExportError(f"its model is {type(model).__name__}")
+
+
+@_coefficients.register
+def _(model: MomentsModel) -> Floats:
+    return rounded_coefficients(model.coefficients_)
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -294,12 +314,71 @@ def _require_shareable(run: Path, facts: Mapping[str, Any]) -> None:
         )
 
 
-def _table(encoder: Any, preparation: TablePreparation | None) -> Table:
+_Read = tuple[Table, tuple[Piece, ...]]
+
+
+@singledispatch
+def _read_map(encoder: object, preparation: TablePreparation | None) -> _Read:  # noqa: ARG001
+    """Return how a feature map reads the columns of a table, and the features that a model reads, side by side."""
+    raise _NoExportError(f"its feature map is {type(encoder).__name__}")
+
+
+@_read_map.register
+def _(encoder: TableMap, preparation: TablePreparation | None) -> _Read:
+    return _alone(_table(encoder, preparation, None))
+
+
+@_read_map.register
+def _(encoder: SnappedMap, preparation: TablePreparation | None) -> _Read:
+    return _alone(_table(encoder.base_, preparation, encoder.columns))
+
+
+@_read_map.register
+def _(encoder: DirectionsMap, preparation: TablePreparation | None) -> _Read:
+    table, _ = _read_map(encoder.base_, preparation)
+    layer = _directions(encoder, table)
+    return table, (Piece(layer=layer, factors=np.ones(layer.n_features)),)
+
+
+@_read_map.register
+def _(encoder: CurvedDecoder, preparation: TablePreparation | None) -> _Read:
+    table, (base,) = _read_map(encoder.base_, preparation)
+    if base.layer.is_additive:
+        raise _NoExportError(f"its feature map is CurvedDecoder on {type(encoder.base_).__name__}")
+    kernel, half = encoder.kernel, np.sqrt(0.5)
+    layer = Kernel(
+        numbers=_whitened(encoder.numbers, range(len(table.columns))),
+        landmarks=np.asarray(kernel.landmarks_, dtype=float),
+        width=float(kernel.width_),
+        matrix=np.asarray(kernel.matrix_, dtype=float),
+        mean=np.asarray(kernel.mean_, dtype=float),
+    )
+    curved = Piece(layer=layer, factors=np.full(kernel.matrix_.shape[1], half))
+    return table, (curved, replace(base, factors=base.factors * half))
+
+
+@_read_map.register
+def _(encoder: BesideMap, preparation: TablePreparation | None) -> _Read:
+    table, (base,) = _read_map(encoder.base_, preparation)
+    near, part = encoder.near, encoder.part
+    nearness = Nearness(
+        numbers=_whitened(near.numbers, near.places), landmarks=np.asarray(near.landmarks), scale=float(near.scale)
+    )
+    directions = _directions(encoder.near_, nearness)
+    of_near = np.sqrt(part * (1 - encoder.base_.constant**2))
+    beside = Piece(layer=directions, factors=np.full(directions.n_features - 1, of_near), constant=False)
+    factors = np.append(np.full(len(base.factors) - 1, np.sqrt(1 - part)), 1.0)
+    return table, (beside, replace(base, factors=factors))
+
+
+def _alone(table: Table) -> _Read:
+    return table, (Piece(layer=table, factors=np.ones(table.n_features)),)
+
+
+def _table(
+    table_map: TableMap, preparation: TablePreparation | None, snapped: Sequence[Mapping[str, Any]] | None
+) -> Table:
     """Return how the columns of a table become features."""
-    while isinstance(encoder, (DirectionsMap, CurvedDecoder, BesideMap)):
-        encoder = encoder.base_
-    snapped = encoder.columns if isinstance(encoder, SnappedMap) else None
-    table_map = encoder.base_ if isinstance(encoder, SnappedMap) else encoder
     columns = []
     for place, reading in enumerate(table_map.columns_):
         own = _reading(reading, table_map.length_)
@@ -358,47 +437,12 @@ def _source(name: str, preparation: TablePreparation | None) -> dict[str, Any]:
     return steps
 
 
-def _pieces(encoder: Any, table: Table) -> tuple[Piece, ...]:
-    """Return the features that a model reads, side by side."""
-    half = np.sqrt(0.5)
-    if isinstance(encoder, CurvedDecoder):
-        kernel = encoder.kernel
-        layer = Kernel(
-            numbers=_whitened(encoder.numbers, range(len(table.columns))),
-            landmarks=np.asarray(kernel.landmarks_, dtype=float),
-            width=float(kernel.width_),
-            matrix=np.asarray(kernel.matrix_, dtype=float),
-            mean=np.asarray(kernel.mean_, dtype=float),
-        )
-        (base,) = _pieces(encoder.base_, table)
-        return Piece(layer=layer, factors=np.full(kernel.matrix_.shape[1], half)), replace(
-            base, factors=base.factors * half
-        )
-    if isinstance(encoder, BesideMap):
-        near = encoder.near
-        nearness = Nearness(
-            numbers=_whitened(near.numbers, near.places), landmarks=np.asarray(near.landmarks), scale=float(near.scale)
-        )
-        base, constant = encoder.base_, encoder.base_.constant**2
-        of_near, of_base = np.sqrt(encoder.part * (1 - constant)), np.sqrt(1 - encoder.part)
-        n_base = base.directions_.shape[1]
-        beside = Piece(
-            layer=_directions(encoder.near_, nearness),
-            factors=np.full(encoder.near_.directions_.shape[1], of_near),
-            constant=False,
-        )
-        return beside, Piece(layer=_directions(base, table), factors=np.append(np.full(n_base, of_base), 1.0))
-    layer = _directions(encoder, table) if isinstance(encoder, DirectionsMap) else table
-    width = layer.matrix.shape[1] + 1 if isinstance(layer, Directions) else table.n_features
-    return (Piece(layer=layer, factors=np.ones(width)),)
-
-
 def _directions(directions: DirectionsMap, base: Table | Nearness) -> Directions:
-    matrix = directions.directions_
-    matrix = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
+    # Also of a sparse matrix, the product with a unit matrix is an array with the same entries.
+    unit_matrix = np.eye(directions.directions_.shape[1])
     return Directions(
         base=base,
-        matrix=matrix,
+        matrix=np.asarray(directions.directions_ @ unit_matrix, dtype=np.float64),
         offset=np.asarray(directions.mean_ @ directions.directions_, dtype=np.float64),
         constant=float(directions.constant),
         is_exact=bool(directions.reads_rows_alone),
@@ -437,21 +481,22 @@ def places_of_texts(column: Column) -> tuple[dict[str, int], int, int]:
     return codes, other, missing
 
 
-def features_of_number(column: Column, value: float) -> Floats:
-    """Return the features of one number of a column, NaN for a missing one, shape (n_features,)."""
-    features = np.zeros(column.n_features)
-    if math.isnan(value):
-        features[-1] = column.length
-        return features
+def features_of_numbers(column: Column, numbers: Floats) -> Floats:
+    """Return the features of numbers of a column, NaN for missing ones, shape (n_numbers, n_features)."""
+    features, missing = np.zeros((len(numbers), column.n_features)), np.isnan(numbers)
+    present, rows = np.where(missing, 0.0, numbers), np.arange(len(numbers))
     share, start = column.length / math.sqrt(len(column.knots)), 0
     for knots in column.knots:
         if len(knots) == 1:
-            features[start] = share
+            features[:, start] = share
         else:
-            low = int(np.searchsorted(knots[1:-1], value, side="right"))
-            way = min(max((value - knots[low]) / (knots[low + 1] - knots[low]), 0.0), 1.0)
-            features[start + low : start + low + 2] = math.sqrt(1 - way) * share, math.sqrt(way) * share
+            low = np.searchsorted(knots[1:-1], present, side="right")
+            way = np.clip((present - knots[low]) / (knots[low + 1] - knots[low]), 0.0, 1.0)
+            features[rows, start + low] = np.sqrt(1 - way) * share
+            features[rows, start + low + 1] = np.sqrt(way) * share
         start += len(knots)
+    features[missing] = 0.0
+    features[missing, -1] = column.length
     return features
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import singledispatch
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
+from dpensemble._entries import Floats
 from dpensemble.exports.description import (
     Column,
     Description,
+    Directions,
     Kernel,
+    Nearness,
     Piece,
     Table,
     Whitened,
@@ -20,6 +23,7 @@ from dpensemble.exports.description import (
     release_text,
 )
 
+_JSON = dict[str, object]
 _PLACE = 'json.loads("STUDENT")'
 
 
@@ -40,7 +44,7 @@ def as_script(student: Description) -> str:
     return "".join(f"# {line}\n" for line in lines) + filled
 
 
-def _facts(student: Description) -> dict[str, Any]:
+def _facts(student: Description) -> _JSON:
     coefficients = np.rint(student.coefficients * 2.0**16).astype(np.int64)
     return {
         "classes": list(student.classes),
@@ -54,7 +58,7 @@ def _facts(student: Description) -> dict[str, Any]:
     }
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: Column) -> _JSON:
     codes, other, missing = places_of_texts(column)
     numbers = [number for number in map(number_of_text, column.blanks) if np.isfinite(number)]
     return {
@@ -74,31 +78,48 @@ def _column(column: Column) -> dict[str, Any]:
     }
 
 
-def _piece(piece: Piece) -> dict[str, Any]:
-    layer, width = piece.layer, len(piece.factors)
-    own: dict[str, Any] = {"width": width, "factors": piece.factors.tolist(), "landmarks": None}
-    if isinstance(layer, Table):
-        return own | {"kind": "table"}
-    if isinstance(layer, Kernel):
-        about = {"kind": "kernel", "width_of_kernel": layer.width, "mean": layer.mean.tolist()}
-        return own | about | _landmarks(layer.numbers, layer.landmarks) | {"matrix": layer.matrix.T.tolist()}
-    own |= {
+def _piece(piece: Piece) -> _JSON:
+    own: _JSON = {"width": len(piece.factors), "factors": piece.factors.tolist(), "landmarks": None}
+    return own | {"has_constant": piece.constant} | _layer(piece.layer)
+
+
+@singledispatch
+def _layer(layer: object) -> _JSON:
+    """Return what a kind of layer computes."""
+    raise NotImplementedError(type(layer).__name__)
+
+
+@_layer.register
+def _(layer: Table) -> _JSON:  # noqa: ARG001
+    return {"kind": "table"}
+
+
+@_layer.register
+def _(layer: Nearness) -> _JSON:
+    return _landmarks(layer.numbers, layer.landmarks) | {"scale": layer.scale}
+
+
+@_layer.register
+def _(layer: Kernel) -> _JSON:
+    own: _JSON = {"kind": "kernel", "width_of_kernel": layer.width, "mean": layer.mean.tolist()}
+    return own | _landmarks(layer.numbers, layer.landmarks) | {"matrix": layer.matrix.T.tolist()}
+
+
+@_layer.register
+def _(layer: Directions) -> _JSON:
+    return _layer(layer.base) | {
         "kind": "directions",
         "is_exact": layer.is_exact,
         "matrix": layer.matrix.T.tolist(),
         "offset": layer.offset.tolist(),
         "constant": layer.constant,
-        "has_constant": piece.constant,
     }
-    if not isinstance(layer.base, Table):
-        own |= _landmarks(layer.base.numbers, layer.base.landmarks) | {"scale": layer.base.scale}
-    return own
 
 
-def _landmarks(numbers: Whitened, landmarks: Any) -> dict[str, Any]:
+def _landmarks(numbers: Whitened, landmarks: Floats) -> _JSON:
     ranges = (numbers.low, numbers.high, numbers.median, numbers.mean)
     return {
         "numbers": [list(numbers.places), *(np.asarray(one).tolist() for one in ranges)],
         "whitening": np.asarray(numbers.matrix).T.tolist(),
-        "landmarks": np.asarray(landmarks).tolist(),
+        "landmarks": landmarks.tolist(),
     }

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatchmethod
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,7 @@ from dpensemble.exports.description import (
     Piece,
     Table,
     Whitened,
-    features_of_number,
+    features_of_numbers,
     number_of_text,
     places_of_texts,
     release_text,
@@ -74,6 +75,10 @@ def as_sql(student: Description, dialect: str = "sqlite", *, table: str = "rows"
     return _Statement(student, DIALECTS[dialect], table, keep).text()
 
 
+# Terms of each score.
+_Terms = list[list[str]]
+
+
 @dataclass(frozen=True)
 class _Vector:
     """A vector of the statement: its name, numbers for each entry, and an expression as `_reduced` takes it."""
@@ -94,8 +99,7 @@ class _Statement:
         self._require_distinct()
         self.steps: list[list[tuple[str, str]]] = []
         self.sides: list[tuple[str, Sequence[Sequence[float]]]] = []
-        layers = [piece.layer for piece in student.pieces]
-        self.unit = _EXACT if any(isinstance(layer, Directions) for layer in layers) else _FEATURE
+        self.unit = _FEATURE if student.is_additive else _EXACT
 
     def _require_distinct(self) -> None:
         """Raise if the database takes two names of the table, or of the result, for one."""
@@ -122,7 +126,7 @@ class _Statement:
         for number, piece in enumerate(self.student.pieces):
             width = len(piece.factors)
             coefficients = np.rint(self.student.coefficients[done : done + width] * _COEFFICIENT)
-            for of_score, more in zip(terms, self._terms(number, piece, coefficients), strict=True):
+            for of_score, more in zip(terms, self._terms(piece.layer, number, piece, coefficients), strict=True):
                 of_score.extend(more)
             done += width
         divisor = self._double(_FEATURE * _COEFFICIENT)
@@ -290,21 +294,35 @@ class _Statement:
 
     def _of_cells(self, column: Column, weights: Sequence[float]) -> list[float]:
         """Return the product of each cell of a snapped number."""
-        features = [features_of_number(column, value) for value in np.asarray(column.values).tolist()]
-        return [float(np.rint(one * self.unit) @ np.asarray(weights)) for one in features]
+        features = np.rint(features_of_numbers(column, np.asarray(column.values)) * self.unit)
+        return np.asarray(features @ np.asarray(weights), dtype=float).tolist()
 
-    def _terms(self, number: int, piece: Piece, coefficients: Floats) -> list[list[str]]:
+    @singledispatchmethod
+    def _terms(self, layer: object, number: int, piece: Piece, coefficients: Floats) -> _Terms:
         """Add the steps of a piece of the features, and return the terms of each score, in whole units."""
-        layer = piece.layer
-        if isinstance(layer, Table):
-            return self._products(coefficients)
+        raise NotImplementedError(type(layer).__name__)
+
+    @_terms.register
+    def _(self, layer: Table, number: int, piece: Piece, coefficients: Floats) -> _Terms:  # noqa: ARG002
+        return self._products(coefficients)
+
+    @_terms.register
+    def _(self, layer: Kernel, number: int, piece: Piece, coefficients: Floats) -> _Terms:
+        return self._terms_of(self._kernel(number, layer), number, piece, coefficients)
+
+    @_terms.register
+    def _(self, layer: Directions, number: int, piece: Piece, coefficients: Floats) -> _Terms:
         if self.dialect is SQLITE:
-            return self._terms_by_name(number, piece, coefficients)
-        own = self._kernel(number, layer) if isinstance(layer, Kernel) else self._directions(number, layer)
-        width = len(own.numbers[0])
-        constants = np.zeros(coefficients.shape[1])
-        if piece.constant and isinstance(layer, Directions):
+            return self._terms_by_name(layer, number, piece, coefficients)
+        terms = self._terms_of(self._directions(number, layer), number, piece, coefficients)
+        if piece.constant:
             constants = np.rint(layer.constant * piece.factors[-1] * _FEATURE) * coefficients[-1]
+            terms = [[*own, self._double(float(end))] for own, end in zip(terms, constants, strict=True)]
+        return terms
+
+    def _terms_of(self, own: _Vector, number: int, piece: Piece, coefficients: Floats) -> _Terms:
+        """Add the steps of the products of a vector and each column of coefficients. Return the names of products."""
+        width = len(own.numbers[0])
         factor = self._number(float(piece.factors[0]))
         feature = self.dialect.rounded(f"{own.expression} * {factor} * {self._number(_FEATURE)}")
         numbers = [*own.numbers, *coefficients[:width].T.tolist()]
@@ -313,20 +331,15 @@ class _Statement:
             total = self._reduced(own.name, numbers, "sum", f"{feature} * {{{len(own.numbers) + k}}}")
             step.append((f"v{number}_{k}", total))
         self.steps.append(step)
-        return [[name, self._double(float(constant))] for (name, _), constant in zip(step, constants, strict=True)]
+        return [[name] for name, _ in step]
 
-    def _terms_by_name(self, number: int, piece: Piece, coefficients: Floats) -> list[list[str]]:
+    def _terms_by_name(self, layer: Directions, number: int, piece: Piece, coefficients: Floats) -> _Terms:
         """Add the steps of directions with a name for each, and return the terms of each score. For SQLite.
 
         SQLite has no arrays, and looks a matrix up in a table again for every row.
         """
-        layer = piece.layer
-        if not isinstance(layer, Directions) or not isinstance(layer.base, Table):
-            raise InvalidParameterError(
-                "the student is curved (it reads distances to landmarks), which SQLite cannot compute in reasonable "
-                "time: use --dialect duckdb, which also reads tables of SQLite, postgresql, or --format python.",
-                parameter="dialect",
-            )
+        if not layer.base.is_additive:
+            self._require_arrays()
         units = _units(layer.matrix)
         whole, offset = layer.matrix / units, layer.offset * _EXACT / units
         step = []
@@ -464,8 +477,7 @@ class _Statement:
         """Add the steps of directions, and return each feature of a row that was made equally long."""
         units = _units(layer.matrix)
         whole, offset = layer.matrix / units, (layer.offset * _EXACT / units).tolist()
-        given = ("", self._nearness(number, layer.base)) if isinstance(layer.base, Nearness) else self._features()
-        self.steps.append([(f"d{number}", self._multiplied(given, whole))])
+        self.steps.append([(f"d{number}", self._multiplied(self._given(layer.base, number), whole))])
         numbers = [offset, (units / _EXACT).tolist()]
         vector = _Vector(f"d{number}", numbers, "(({x} - {0}) * {1})")
         self._length(number, vector, layer)
@@ -490,8 +502,31 @@ class _Statement:
         divided = f"{factor} / {self.dialect.extreme([f'e{number}', self._double(1e-12)], largest=True)}"
         self.steps.append([(f"l{number}", divided)])
 
+    @singledispatchmethod
+    def _given(self, layer: object, number: int) -> tuple[str, str]:
+        """Add the steps of what directions are multiplied with, and return the names of places and entries."""
+        raise NotImplementedError(type(layer).__name__)
+
+    @_given.register
+    def _(self, layer: Table, number: int) -> tuple[str, str]:  # noqa: ARG002
+        return self._features()
+
+    @_given.register
+    def _(self, layer: Nearness, number: int) -> tuple[str, str]:
+        return "", self._nearness(number, layer)
+
+    def _require_arrays(self) -> None:
+        """Raise in a database without arrays, for a student of landmarks."""
+        if self.dialect is SQLITE:
+            raise InvalidParameterError(
+                "the student is curved (it reads distances to landmarks), which SQLite cannot compute in reasonable "
+                "time: use --dialect duckdb, which also reads tables of SQLite, postgresql, or --format python.",
+                parameter="dialect",
+            )
+
     def _squares(self, number: int, numbers: Whitened, landmarks: Floats) -> tuple[str, list[list[float]], str]:
         """Add the steps of whitened numbers and their products with landmarks. Return what squared distances are of."""
+        self._require_arrays()
         step = []
         for n, place in enumerate(numbers.places):
             low, high, mean = float(numbers.low[n]), float(numbers.high[n]), float(numbers.mean[n])
@@ -615,7 +650,8 @@ class _Statement:
         lines.append(f"It reads the table {self.table}. Write CREATE TABLE scores AS before it to store the result.")
         lines.append(
             "Numbers are numbers, texts are texts (codes as in the file), truth values are the texts True and False, "
-            "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts."
+            "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts. Other entries in columns"
+            " of dates, and in SQLite of numbers such as 1,5, count as blanks without an error."
         )
         return "".join(f"-- {' '.join(_plain(line).split())}\n" for line in lines)
 
