@@ -90,6 +90,8 @@ class TableSizePlan(ShownAsSentences):
         Share of the second of two classes that was assumed. None if labelled public rows show it, or for more classes.
     n_columns, n_public : int
         Numbers of columns and of public rows.
+    is_made_up : bool
+        Whether the public rows are made up.
 
     Examples
     --------
@@ -104,6 +106,7 @@ class TableSizePlan(ShownAsSentences):
     share: float | None
     n_columns: int
     n_public: int
+    is_made_up: bool = False
 
     @property
     def sufficient(self) -> dict[int, float]:
@@ -138,9 +141,11 @@ class TableSizePlan(ShownAsSentences):
         lines = [f"{self.basis} Nothing was spent."]
         for size in self.sizes:
             if size.costly:
+                # Names of made-up columns would mean nothing.
+                costly = f"{len(size.costly)} of {self.n_columns} columns" if self.is_made_up else _names(size.costly)
                 lines.append(
-                    f"{size.records:,} records at epsilon {size.epsilon:g} do not pay for {_names(size.costly)}, if "
-                    "all columns matter alike: drop those that you expect to matter least."
+                    f"{size.records:,} records at epsilon {size.epsilon:g} do not pay for {costly}, if all columns "
+                    "matter alike: drop those that you expect to matter least."
                 )
         for records, epsilon in self.sufficient.items():
             largest = max(size.epsilon for size in self.sizes)
@@ -164,7 +169,8 @@ class TableSizePlan(ShownAsSentences):
 
 def _names(columns: Sequence[str]) -> str:
     most = 5
-    more = f" and {len(columns) - most:,} more columns" if len(columns) > most else ""
+    extra = len(columns) - most
+    more = f" and {extra:,} more column{'s' if extra > 1 else ''}" if extra > 0 else ""
     return ", ".join(columns[:most]) + more
 
 
@@ -270,6 +276,7 @@ def plan_label_moments(
         share=setting.share if labels is None and len(names) == 2 else None,
         n_columns=rows.shape[1],
         n_public=0 if public is None else len(public),
+        is_made_up=made_up,
     )
 
 
