@@ -40,18 +40,9 @@ from arena.regions import CANDIDATES  # noqa: E402
 from arena.sources import read  # noqa: E402
 from arena.tables import TABLES, Table  # noqa: E402
 from dpensemble import LabelMomentsClassifier  # noqa: E402
-from dpensemble.workflow.table_size import (  # noqa: E402
-    USUAL_EPSILONS,
-    USUAL_RECORDS,
-    Points,
-    accuracy_at,
-    attenuation,
-    distance,
-    made_up_points,
-    plan_label_moments,
-    ranges_of,
-    usual_rows,
-)
+from dpensemble.workflow.difficulty import Points, accuracy_at, attenuation, distance, ranges_of  # noqa: E402
+from dpensemble.workflow.stand_ins import made_up_points, usual_rows  # noqa: E402
+from dpensemble.workflow.table_size import USUAL_EPSILONS, USUAL_RECORDS, plan_label_moments  # noqa: E402
 
 _FILE = _HERE.parent / "src" / "dpensemble" / "workflow" / "difficulty.json"
 

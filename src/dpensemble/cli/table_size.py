@@ -14,8 +14,9 @@ from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import Request, parts_of
 from dpensemble.datasets import read_table
 from dpensemble.errors import InvalidParameterError
+from dpensemble.workflow.difficulty import Range
 from dpensemble.workflow.table_files import TableFiles
-from dpensemble.workflow.table_size import USUAL_RECORDS, Range, TableSizePlan, plan_label_moments
+from dpensemble.workflow.table_size import USUAL_RECORDS, TableSizePlan, plan_label_moments
 
 
 def run(request: Request) -> None:
