@@ -148,7 +148,7 @@ def _tried(export: Export, paths: dict[str, Path], folder: Path) -> dict[str, ob
 
 
 def _score(record: object) -> object:
-    """Return the accuracy on test rows that a record of a run holds, wherever it is."""
+    """Return the accuracy on test rows that a record of a run holds."""
     if isinstance(record, dict):
         for key, value in record.items():
             if key in ("accuracy", "test_accuracy") and isinstance(value, int | float):

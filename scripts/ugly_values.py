@@ -334,7 +334,7 @@ def unit(rng: np.random.Generator, locale: Locale, n: int) -> Column:
 
 
 def limits(rng: np.random.Generator, locale: Locale, n: int) -> Column:
-    """Laboratory values, of which some are below a limit of detection."""
+    """Laboratory values, some of them below a limit of detection."""
     column = _numbers("limits", rng, locale, "{}", n, decimals=2, scale=3)
     sign = str(rng.choice(["<", "< ", "≤", "<="]))
     for row in np.flatnonzero(rng.random(n) < 0.2).tolist():
@@ -388,7 +388,7 @@ def stored_days(rng: np.random.Generator, locale: Locale, n: int) -> Column:
 
 
 def codes(rng: np.random.Generator, locale: Locale, n: int) -> Column:  # noqa: ARG001
-    """Texts that are no numbers, although some look like numbers."""
+    """Texts that do not mean numbers, although some look like numbers."""
     kinds: list[Callable[[int], str]] = [
         lambda x: f"{x % 90 * 11:05d}",
         lambda x: f"{x % 5 * 10}-{x % 5 * 10 + 9}",
@@ -445,7 +445,7 @@ def low_days(rng: np.random.Generator, locale: Locale, n: int) -> Column:
 
 
 def short_years(rng: np.random.Generator, locale: Locale, n: int) -> Column:  # noqa: ARG001
-    """Three numbers of two digits, of which the first or the last may be the year."""
+    """Three numbers of two digits: the first or the last may be the year."""
     some = [
         datetime.date(int(rng.integers(2001, 2029)), int(rng.integers(1, 13)), int(rng.integers(1, 29)))
         for _ in range(n)
