@@ -54,7 +54,7 @@ EXPORTS = (
     Export("Lung cancer (hospitals)", "**/lung.csv", "status", "0,1"),
     Export("HIV trial ACTG 175", "**/ACTG175.csv", "cens", "0,1"),
     Export("Senators (Parliament of Canada)", "**/canadian_senators.csv", "observed", "True,False"),
-    Export("Election survey (ANES 1996)", "**/anes96/anes96.csv", "vote", "0,1"),
+    Export("Election survey (ANES 1996)", "**/anes96/anes96.csv", "'vote'", "0,1"),
     Export("Travel modes (transport survey)", "**/modechoice/modechoice.csv", "choice", "0,1"),
     Export("Health insurance experiment (RAND)", "**/randhie/src/randhie.csv", "hlthg", "0,1"),
     Export("Medicare survey (MEPS)", "**/racd10data_with_transformed.csv", "insured", "0,1"),
@@ -129,6 +129,8 @@ def _tried(export: Export, paths: dict[str, Path], folder: Path) -> dict[str, ob
         offered = re.search(r"--column ('[^']*'|\"[^\"]*\"|[^ ,]+)", told) if code else None
         if offered is not None:
             declared += ["--column", offered[1].strip("'\"")]
+        elif code and (sep := re.search('give --sep "([^"]+)"', told)) and "--sep" not in declared:
+            declared += ["--sep", sep[1]]
         elif code and "--skip-lines" in told and "--skip-lines" not in declared:
             # A person sees the lines above the header in the file.
             declared += ["--skip-lines", str(export.header - 1)]
