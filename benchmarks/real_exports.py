@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import io
 import json
 import re
@@ -53,7 +54,7 @@ EXPORTS = (
     Export("Lung cancer (hospitals)", "**/lung.csv", "status", "0,1"),
     Export("HIV trial ACTG 175", "**/ACTG175.csv", "cens", "0,1"),
     Export("Senators (Parliament of Canada)", "**/canadian_senators.csv", "observed", "True,False"),
-    Export("Election survey (ANES 1996)", "**/anes96/anes96.csv", "vote", "0,1"),
+    Export("Election survey (ANES 1996)", "**/anes96/anes96.csv", "'vote'", "0,1"),
     Export("Travel modes (transport survey)", "**/modechoice/modechoice.csv", "choice", "0,1"),
     Export("Health insurance experiment (RAND)", "**/randhie/src/randhie.csv", "hlthg", "0,1"),
     Export("Medicare survey (MEPS)", "**/racd10data_with_transformed.csv", "insured", "0,1"),
@@ -105,12 +106,13 @@ def typed(arguments: list[str]) -> tuple[int, str, str]:
 
 def tried(export: Export, packages: Path) -> dict[str, object] | None:
     """Check, declare, train and score one export, or return None if its package is missing."""
-    path = next((one for one in sorted(packages.glob(export.path)) if one.is_file()), None)
+    # Other than Path.glob, this follows links to packages.
+    path = min(glob.glob(str(packages / export.path), recursive=True), default=None)
     if path is None:
         return None
     folder = Path(tempfile.mkdtemp(prefix="export-"))
     try:
-        return _tried(export, split(path, folder, export.header), folder)
+        return _tried(export, split(Path(path), folder, export.header), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -119,16 +121,22 @@ def _tried(export: Export, paths: dict[str, Path], folder: Path) -> dict[str, ob
     about = ["--private", str(paths["private"]), "--public", str(paths["public"]), "--target", export.target]
     about += ["--classes", export.classes, *export.options]
     declared: list[str] = []
-    begin, commands, told = time.perf_counter(), 0, ""
+    begin, commands, told = time.process_time(), 0, ""
     code, checked = 2, ""
     while code and commands < _MOST_COMMANDS:
         code, checked, told = typed(["check", *about, *declared, "--json"])
         commands += 1
         offered = re.search(r"--column ('[^']*'|\"[^\"]*\"|[^ ,]+)", told) if code else None
-        if code and offered is None:
+        if offered is not None:
+            declared += ["--column", offered[1].strip("'\"")]
+        elif code and (sep := re.search('give --sep "([^"]+)"', told)) and "--sep" not in declared:
+            declared += ["--sep", sep[1]]
+        elif code and "--skip-lines" in told and "--skip-lines" not in declared:
+            # A person sees the lines above the header in the file.
+            declared += ["--skip-lines", str(export.header - 1)]
+        elif code:
             break
-        declared += ["--column", offered[1].strip("'\"")] if offered else []
-    result: dict[str, object] = {"export": export.name, "declared": declared[1::2], "error": ""}
+    result: dict[str, object] = {"export": export.name, "declared": declared, "error": ""}
     if code == 0:
         counts = json.loads(checked)
         result |= {"records": counts["records"], "bad": counts["bad"], "notes": len(counts["notes"])}
@@ -139,24 +147,29 @@ def _tried(export: Export, paths: dict[str, Path], folder: Path) -> dict[str, ob
         code, _shown, told = typed(["train", *about, *declared, *how, "--out", out, "--json"])
         commands += 1
         if code == 0:
-            card = json.loads((folder / "run" / "run.json").read_text())
-            result["score"] = _score(card)
-    result |= {"commands": commands, "seconds": round(time.perf_counter() - begin, 1)}
+            record = json.loads((folder / "run" / "run.json").read_text())
+            result["test accuracy"] = round(record["student"]["accuracy"], 3)
+            result["commonest class"] = round(record["data"]["most_common_label"], 3)
+            result["test rows"] = record["data"]["test_rows"]
+    result |= {"commands": commands, "CPU seconds": round(time.process_time() - begin, 1)}
     if code:
         result["error"] = told.strip().splitlines()[-1][:400] if told.strip() else str(code)
     return result
 
 
-def _score(record: object) -> object:
-    """Return the accuracy on test rows that a record of a run holds, wherever it is."""
-    if isinstance(record, dict):
-        for key, value in record.items():
-            if key in ("accuracy", "test_accuracy") and isinstance(value, int | float):
-                return round(float(value), 3)
-        for value in record.values():
-            if (score := _score(value)) is not None:
-                return score
-    return None
+def table(results: list[dict[str, object]]) -> str:
+    """Return the results as a table of Markdown."""
+    heads = ("export", "records", "test rows", "test accuracy", "commonest class", "commands", "CPU seconds")
+    rows = [" | ".join(heads), " | ".join("-" * 3 for _ in heads)]
+    rows += [" | ".join(str(one.get(head, "")) for head in heads) for one in results if not one["error"]]
+    lines = [f"| {row} |" for row in rows]
+    lines += ["", *(f"- {one['export']}: {one['error']}" for one in results if one["error"])]
+    lines += [
+        f"- {one['export']}: declared {' '.join(map(str, declared))}"
+        for one in results
+        if (declared := one["declared"])
+    ]  # type: ignore[arg-type]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
@@ -171,4 +184,4 @@ if __name__ == "__main__":
             rows.append(row)
             print(json.dumps(row, ensure_ascii=False), flush=True)
     if given.out:
-        given.out.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n")
+        given.out.write_text(table(rows))

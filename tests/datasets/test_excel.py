@@ -265,7 +265,7 @@ def test_odd_styles_are_read_or_refused_in_one_sentence(tmp_path, styles):
 
 
 def test_moments_are_read_as_their_day(tmp_path):
-    """Cells with a time, without one, and both; also by a declared format with a time."""
+    """Cells with a time, without one, and both. A declared format with a time reads them, too."""
     moments = [b"<c s='2'><v>%r</v></c>" % (45000 + 9 * i + (0.371 * i) % 1) for i in range(40)]
     mixed = [b"<c s='1'><v>%r</v></c>" % (45000 + 9 * i + (0.25 if i % 3 else 0)) for i in range(40)]
     write(

@@ -4,6 +4,8 @@ The same record is refused or read, and what others see of a whole run is the sa
 """
 
 import bz2
+import csv
+import functools
 import gzip
 import io
 import lzma
@@ -88,7 +90,14 @@ RECORDS = [record(x, ("no", "yes")[place % 2]) for place, x in enumerate(_X)]
 
 
 def quoted(cells, sep):
-    return pd.DataFrame([cells]).to_csv(header=False, index=False, sep=sep)
+    line = io.StringIO()
+    csv.writer(line, delimiter=sep, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+@functools.cache
+def usual_lines(places, sep):
+    return [quoted(RECORDS[place % len(RECORDS)], sep) for place in places]
 
 
 def of_lines(lines, sep=","):
@@ -130,16 +139,18 @@ def odd_record(draw, kind):
     return line if line.strip(' \t,"\n') else "7\n"
 
 
-def write_private(folder, kind, odd, records=RECORDS[N_PUBLIC:], place=PLACE):
+def write_private(folder, kind, odd, records=range(N_PUBLIC, N_PUBLIC + N_RECORDS), place=PLACE):
     """Write records with an odd one among them, and return their paths. A pipe has its content in place of a path."""
+    if kind in ("xlsx", "parquet"):
+        usual = [RECORDS[own % len(RECORDS)] for own in records]
     if kind == "xlsx":
-        return [write(folder / "p.xlsx", sheets=[("S", "visible", sheet_with(odd, NAMES, records, place))])]
+        return [write(folder / "p.xlsx", sheets=[("S", "visible", sheet_with(odd, NAMES, usual, place))])]
     if kind == "parquet":
-        cells = [*records[:place], odd, *records[place:]]
+        cells = [*usual[:place], odd, *usual[place:]]
         pd.DataFrame(cells, columns=NAMES, dtype=object).to_parquet(folder / "p.parquet")
         return [folder / "p.parquet"]
     sep = "\t" if kind == "tsv" else ","
-    lines = [quoted(one, sep) for one in records]
+    lines = [*usual_lines(records, sep)]
     lines.insert(place, odd)
     if kind == "several files":
         third = len(lines) // 3
@@ -177,10 +188,13 @@ def paths(tmp_path, monkeypatch):
     return paths
 
 
+_JUDGED = {}
+
+
 @pytest.fixture
 def judged_once(monkeypatch):
     """Judge the public rows and fit them once. They are the same beside every private record."""
-    judge, fit, known = tables_module.judge, TablePreparation.fit, {}
+    judge, fit, read, known = tables_module.judge, TablePreparation.fit, TableFiles.read, _JUDGED
 
     def judge_once(facts):
         key = "judgement", facts.rows is None
@@ -193,7 +207,16 @@ def judged_once(monkeypatch):
             known["fitted"] = fit(TablePreparation("median", **settings), rows)
         return known["fitted"]
 
+    def read_once(files, path, **settings):
+        if path != files.public:
+            return read(files, path, **settings)
+        key = "rows", repr(settings), repr(files.form)
+        if key not in known:
+            known[key] = read(files, path, **settings)
+        return known[key].copy()
+
     monkeypatch.setattr(tables_module, "judge", judge_once)
+    monkeypatch.setattr(TableFiles, "read", read_once)
     return fitted_once
 
 
@@ -228,7 +251,7 @@ def others_read(fitted, paths, tmp_path, kind, odd, *, on_bad_record="zero"):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("n_mutations", [3, 320])
+@pytest.mark.parametrize("n_mutations", [1, 320])
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_record_changes_no_other_in_any_kind_of_file(judged_once, paths, tmp_path, kind, n_mutations):
     draw = np.random.default_rng(n_mutations)
@@ -246,7 +269,7 @@ def test_the_records_of_all_kinds_of_files_are_read_to_the_same_bits(judged_once
     assert all(repr(table[:2]) == repr(tables[0][:2]) for table in tables[1:])
 
 
-@pytest.mark.parametrize("n_mutations", [3, 100])
+@pytest.mark.parametrize("n_mutations", [1, 100])
 @pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet"])
 def test_where_bad_records_are_refused_no_refusal_quotes_one(judged_once, paths, tmp_path, kind, n_mutations):
     draw = np.random.default_rng(n_mutations)
@@ -266,8 +289,7 @@ def test_where_bad_records_are_refused_no_refusal_quotes_one(judged_once, paths,
 
 def seen_by_others(capsys, paths, tmp_path, kind, odd):
     """Train and predict, and return exit codes, words without numbers, and the names of all files."""
-    records = [RECORDS[place % len(RECORDS)] for place in range(120)]
-    given = [word for path in paths(kind, odd, records=records, place=60) for word in ("--private", path)]
+    given = [word for path in paths(kind, odd, records=range(120), place=60) for word in ("--private", path)]
     out = str(tmp_path / "run")
     about = ("--target", "y", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-4", "--quiet", "--overwrite")
     settings = ("--public", str(tmp_path / "public.csv"), *OPTIONS, "--insecure-release-seed", "0", "--out", out)

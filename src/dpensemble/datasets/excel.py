@@ -95,7 +95,7 @@ def opened_sheet(
         except calamine.CalamineError:
             raise FileError(_damaged(path)) from None
         except BaseException as error:
-            # What a failed assertion of the library raises is no exception of Python.
+            # A failed assertion of the library raises an error that is not an Exception.
             if type(error).__name__ != "PanicException":
                 raise
             raise FileError(_damaged(path)) from None

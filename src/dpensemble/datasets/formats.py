@@ -552,7 +552,7 @@ class _PublicNumbers:
 
     @cached_property
     def _has_points(self) -> NDArray[np.bool_]:
-        """Which texts have points because of the reader or the workbook, whatever people write."""
+        """Which texts have points because the reader or the workbook writes points."""
         if self.decimal == _STORED:
             return self.plain & ~_may_be_thousands(self.texts)
         return self.plain & (self.decimal == ",")

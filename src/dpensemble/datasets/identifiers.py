@@ -1,6 +1,6 @@
 """Columns that name people or number records: names, e-mail addresses, phone numbers, ids and row numbers.
 
-The header says what a column may hold, and public rows have to agree. A column ``phone`` of yes and no stays, and so
+The header shows what a column may hold, and public rows have to agree. A column ``phone`` of yes and no stays, and so
 does a column ``region_id`` of twelve regions. E-mail addresses, UUIDs and IBANs have a form of their own, so public
 rows show them under any header. No private row is read, and no entry is quoted.
 
@@ -22,7 +22,7 @@ from dpensemble.datasets.columns import as_text, distinct_texts, is_number
 
 NAMES, EMAILS, PHONES, IDS, ROW_NUMBERS = "names", "e-mail addresses", "phone numbers", "ids", "row numbers"
 
-# Different entries that a column has at least if its header says what it holds, and if only its entries do.
+# Different entries that a column has at least if its header shows what it holds, and if only its entries do.
 _FEWEST, _FEWEST_ALONE = 10, 20
 # Shares: entries of the form of a kind, with and without a header, and different entries of people and of rows.
 _MOST, _NEARLY_ALL, _OF_PEOPLE, _OF_ROWS = 0.8, 0.95, 0.1, 0.5
@@ -30,66 +30,66 @@ _MOST, _NEARLY_ALL, _OF_PEOPLE, _OF_ROWS = 0.8, 0.95, 0.1, 0.5
 _SMALLEST_PHONE, _LOOKED_AT_FIRST = 10**5, 50
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
 
 
 _PEOPLE = _words(
-    "patient patients patientin patienten patiente paciente paziente person persons personne persona persoon people "
-    "subject participant proband probanden teilnehmer member members membre miembro socio lid mitglied mitglieds "
-    "customer customers kunde kunden client clients cliente clienti klant klanten passenger applicant borrower contact "
-    "user users nutzer benutzer utilisateur usuario utente gebruiker account employee mitarbeiter employe empleado "
-    "dipendente medewerker staff personal student students schuler eleve alumno studente pupil household family donor "
-    "patron voter citizen resident insured versicherte versicherten versicherter assure asegurado assicurato "
-    "verzekerde policyholder owner driver tenant"
+    "patient patients patientin patienten patiente paciente paziente person persons personne persona persoon people",
+    "subject participant proband probanden teilnehmer member members membre miembro socio lid mitglied mitglieds",
+    "customer customers kunde kunden client clients cliente clienti klant klanten passenger applicant borrower contact",
+    "user users nutzer benutzer utilisateur usuario utente gebruiker account employee mitarbeiter employe empleado",
+    "dipendente medewerker staff personal student students schuler eleve alumno studente pupil household family donor",
+    "patron voter citizen resident insured versicherte versicherten versicherter assure asegurado assicurato",
+    "verzekerde policyholder owner driver tenant",
 )
 _JOINING = _words("of the des der die du de d l la le les del della di van het y und et and e a")
 _NUMBER = _words("nr nummer numero number num no nro nbr")
 # Before a word for people, these count them: number_of_patients.
 _COUNT = _words("number num no nbr n count")
 _QUALIFIERS = _words(
-    "home work business private privat geschaftlich primary secondary other main emergency day evening contact main "
-    "legal official own preferred domicile travail fixe notfall priv dienst casa lavoro trabajo thuis werk"
+    "home work business private privat geschaftlich primary secondary other main emergency day evening contact main",
+    "legal official own preferred domicile travail fixe notfall priv dienst casa lavoro trabajo thuis werk",
 )
 _ID_WORDS = _words("id ids uid uuid guid identifier identifiant identificador identificativo kennung")
 # Further marks of an id behind or before a word for people, and ids that need none of these words.
 _MARKS = _words("code key ref reference pseudonym mrn ssn")
 _OWN_IDS = _words(
-    "mrn ssn iban dni nie nif nir bsn kvnr svnr ahv avs curp cpf nhs pseudonym username login passport passeport "
-    "pasaporte passaporto paspoort reisepass matricule creditcard kreditkarte socialsecurity securitesociale "
-    "seguridadsocial codicefiscale historiaclinica medicalrecord"
+    "mrn ssn iban dni nie nif nir bsn kvnr svnr ahv avs curp cpf nhs pseudonym username login passport passeport",
+    "pasaporte passaporto paspoort reisepass matricule creditcard kreditkarte socialsecurity securitesociale",
+    "seguridadsocial codicefiscale historiaclinica medicalrecord",
 )
 _STEMS_OF_IDS = _words(
-    "versicherungs sozialversicherungs versicherten krankenversicherungs krankenversicherten rentenversicherungs "
-    "burgerservice personalausweis ausweis kreditkarten konto matrikel steuer rekening kunden mitglieds personal "
-    "rijksregister policen"
+    "versicherungs sozialversicherungs versicherten krankenversicherungs krankenversicherten rentenversicherungs",
+    "burgerservice personalausweis ausweis kreditkarten konto matrikel steuer rekening kunden mitglieds personal",
+    "rijksregister policen",
 )
 _FIRST_AND_LAST = _words(
-    "firstname firstnames forename forenames givenname givennames lastname lastnames surname surnames familyname "
-    "middlename maidenname birthname fullname namefirst namelast fname lname vorname vornamen rufname nachname "
-    "nachnamen familienname familiennamen geburtsname zuname vornachname vornamenachname prenom prenoms nomfamille "
-    "nomnaissance nomjeunefille nomprenom prenomnom apellido apellidos primerapellido segundoapellido nombreapellidos "
-    "cognome nomecognome cognomenome voornaam voornamen achternaam familienaam"
+    "firstname firstnames forename forenames givenname givennames lastname lastnames surname surnames familyname",
+    "middlename maidenname birthname fullname namefirst namelast fname lname vorname vornamen rufname nachname",
+    "nachnamen familienname familiennamen geburtsname zuname vornachname vornamenachname prenom prenoms nomfamille",
+    "nomnaissance nomjeunefille nomprenom prenomnom apellido apellidos primerapellido segundoapellido nombreapellidos",
+    "cognome nomecognome cognomenome voornaam voornamen achternaam familienaam",
 )
 _NAME = _words("name names nom noms nome nombre naam namen")
 _EMAIL = _words(
-    "email emails mail emailaddress mailaddress emailadresse mailadresse courriel adressemail adresseemail "
-    "adressecourriel adresseelectronique correo correoelectronico emaildireccion postaelettronica indirizzoemail "
-    "emailadres mailadres"
+    "email emails mail emailaddress mailaddress emailadresse mailadresse courriel adressemail adresseemail",
+    "adressecourriel adresseelectronique correo correoelectronico emaildireccion postaelettronica indirizzoemail",
+    "emailadres mailadres",
 )
 _PHONE = _words(
-    "phone phones telephone tel telefon telefono telefoon mobile mobilephone mobil mobiltelefon handy cell cellphone "
-    "cellular celular cellulare movil portable mobiel gsm fax telefax ruf telefonfestnetz festnetz phonehome "
-    "telefonmobil telefonoportable telefonomovil"
+    "phone phones telephone tel telefon telefono telefoon mobile mobilephone mobil mobiltelefon handy cell cellphone",
+    "cellular celular cellulare movil portable mobiel gsm fax telefax ruf telefonfestnetz festnetz phonehome",
+    "telefonmobil telefonoportable telefonomovil",
 )
 _COUNTERS = _words(
-    "index row rownumber rownum rowno rowid line linenumber recordnumber recordno record zeile zeilen lfd laufende "
-    "ligne fila riga rij regel"
+    "index row rownumber rownum rowno rowid line linenumber recordnumber recordno record zeile zeilen lfd laufende",
+    "ligne fila riga rij regel",
 )
 _RECORDS = _words(
-    "record case visit encounter admission stay episode order invoice ticket policy contract card claim loan sample "
-    "specimen transaction document file application fall auftrags rechnungs vertrags proben dossier commande facture "
-    "contrat pedido factura contrato ordine fattura contratto bestelling factuur"
+    "record case visit encounter admission stay episode order invoice ticket policy contract card claim loan sample",
+    "specimen transaction document file application fall auftrags rechnungs vertrags proben dossier commande facture",
+    "contrat pedido factura contrato ordine fattura contratto bestelling factuur",
 )
 
 _EMAIL_ENTRY = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+\.[^\s@,;<>.]{2,}")

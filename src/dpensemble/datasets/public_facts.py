@@ -241,8 +241,8 @@ def _second_header(public: pd.DataFrame) -> list[Note]:
     return [
         Note(
             names[0],
-            f"the first public row looks like a second header, because columns {listed} have a text there and only "
-            "numbers below; it is read as a record, so delete such a row from all tables, or give --skip-lines.",
+            f"the first public row looks like a second header: columns {listed} have a text there and only numbers "
+            "below; delete such a row from all tables, or give --skip-lines, because it is read as a record.",
         )
     ]
 

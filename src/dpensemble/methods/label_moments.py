@@ -382,8 +382,9 @@ class LabelMomentsClassifier(TableClassifier):
     columns : dict of str to str or "as given", optional
         The kind of a column, as for `TablePreparation`: ``"number"``, ``"percent"``, ``"money"``, ``"date:%d.%m.%Y"``,
         ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. A table with texts is read as the command line reads it,
-        also without a declaration: numbers with signs and dates as public rows write them, and free text, names and
-        ids are left out. With ``"as given"`` all texts are categories, as in arrays and with a ``feature_map``.
+        also without a declaration. Numbers with signs and dates are read as public rows write them, and free text,
+        names and ids are left out. With ``"as given"`` all texts are categories, as in arrays and with a
+        ``feature_map``.
     declared_columns : mapping, optional
         Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
         outside count as its ends. Any other column has a list of categories. Must not depend on private rows.

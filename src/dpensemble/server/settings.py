@@ -259,7 +259,7 @@ def _names_of_columns(called: str, drop: object) -> tuple[str, ...]:
 
 
 def _require_entries(called: str, ensemble: EnsembleSettings) -> None:
-    """Raise if settings about entries are no declarations."""
+    """Raise if settings about entries have another form than declarations."""
     columns, blank = ensemble.columns, ensemble.blank
     if columns is not None and not isinstance(columns, dict):
         raise InvalidParameterError(
