@@ -163,7 +163,9 @@ def claims_page() -> str:
         lines += [f"## {group['title']}", ""]
         for claim in group["claims"]:
             lines += [f"**{claim['claim']}** {claim.get('more', '')}".rstrip(), ""]
-            lines += [f"- *{name}:* {claim[name.lower()]}" for name in ("Source", "Code", "Test") if name.lower() in claim]
+            lines += [
+                f"- *{name}:* {claim[name.lower()]}" for name in ("Source", "Code", "Test") if name.lower() in claim
+            ]
             lines += [""]
     return "\n".join(lines)
 

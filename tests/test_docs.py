@@ -21,7 +21,7 @@ WRITTEN = [
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *WRITTEN]
 WORDS = runpy.run_path(str(ROOT / "scripts" / "page_words.py"))
 #: Words of prose on all written pages together. Shorten another page before you raise the number.
-MOST_WORDS = 42_000
+MOST_WORDS = 39_500
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"^\| (?P<what>(?:fixed|fresh)[^|]*) \| (?P<answers>[\d,]+) \|$", re.MULTILINE)
@@ -130,3 +130,17 @@ def test_code_and_tests_that_a_page_names_exist(page):
     assert named
     places = (ROOT, ROOT / "src" / "dpensemble")
     assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_diagrams_are_current():
+    diagrams = runpy.run_path(str(ROOT / "scripts" / "diagrams.py"))
+    for name, diagram in diagrams["DIAGRAMS"].items():
+        drawn = (ROOT / "docs" / "images" / f"{name}.svg").read_text(encoding="utf-8")
+        assert drawn == diagrams["picture"](*diagram), "run scripts/diagrams.py"
+
+
+def test_the_page_for_officers_promises_no_legal_status():
+    page = (ROOT / "docs" / "data-protection-officer.md").read_text(encoding="utf-8")
+    assert not re.search(r"anonym|complian|compliant", page, re.IGNORECASE)
+    for answer in re.split(r"\n\n(?=\*\*)", page)[1:]:
+        assert "](" in answer, answer

@@ -73,7 +73,7 @@ def test_a_page_without_title_ends_the_build(tmp_path, monkeypatch):
     (tmp_path / "good.md").write_text("<!-- a comment -->\n# Title\n")
     (tmp_path / "bad.md").write_text("No title.\n")
     monkeypatch.setitem(HOOK["main"].__globals__, "SHOWN", ())
-    with pytest.raises(SystemExit, match="need a title.*bad.md"):
+    with pytest.raises(SystemExit, match=r"need a title.*bad\.md"):
         HOOK["main"](tmp_path)
     (tmp_path / "bad.md").unlink()
     HOOK["main"](tmp_path)
@@ -97,7 +97,7 @@ def test_an_example_that_fails_ends_the_build(tmp_path):
     assert (tmp_path / "out" / "broken.md").stat().st_mtime_ns == stamp
 
 
-#: What a browser loads by itself: scripts, styles, pictures and frames. A link that a reader may follow does not count.
+#: What a browser loads: scripts, styles, pictures and frames. A link that a reader may follow does not count.
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source|audio|video|embed|object)\b[^>]*\b(?:src|data)=["']?(?:https?:)?//[^"'> ]+"""
     r"""|<link\b(?![^>]*rel=["']?(?:canonical|next|prev))[^>]*\bhref=["']?(?:https?:)?//[^"'> ]+"""
@@ -128,7 +128,8 @@ OLD_ADDRESSES = (
 #: Headings of the page of proofs, which has become several pages.
 OLD_HEADINGS = (
     "a-law-of-your-own", "a-released-quality", "bad-records", "bagged-pate", "bagging-alone", "budgets-by-group",
-    "discriminant-analysis", "exact-accounting", "gated-queries", "label-moments", "no-record-decides-how-another-is-read",
+    "discriminant-analysis", "exact-accounting", "gated-queries", "label-moments",
+    "no-record-decides-how-another-is-read",
     "one-model-many-answers", "random-subspace-voting", "sampling", "soft-votes-of-models", "the-exponential-mechanism",
     "the-neighbouring-relation-is-matched-to-the-allocation", "the-optimal-vote", "the-published-counts",
     "votes-of-your-own", "what-dpbag-calls-personalised-is-data-dependent", "what-only-the-owner-may-see",
