@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 _FILLS = {"private": "#fde2e1", "public": "#e5e7eb", "released": "#dcf3e3"}
 _STROKES = {"private": "#b3261e", "public": "#6b7280", "released": "#1e7a3c"}
+_INK = "#1f2937"
 _WIDTH, _HEIGHT, _GAP, _TOP, _LINE = 118, 74, 26, 12, 16
 
 #: For each picture: its title, its boxes from left to right (kind, lines), and the note below.
@@ -61,7 +62,7 @@ def picture(title: str, boxes: tuple[tuple[str, tuple[str, ...]], ...], note: st
         )
         first = _TOP + _HEIGHT / 2 + 5 - _LINE * (len(lines) - 1) / 2
         parts += [
-            f'<text x="{middle:g}" y="{first + _LINE * row:g}" text-anchor="middle" fill="#1f2937">{escape(line)}</text>'
+            f'<text x="{middle:g}" y="{first + _LINE * row:g}" text-anchor="middle" fill="{_INK}">{escape(line)}</text>'
             for row, line in enumerate(lines)
         ]
         if number:

@@ -1,6 +1,6 @@
 """Count the words of prose on the written pages of the documentation: ``python scripts/page_words.py``.
 
-Generated pages, code blocks, tables, comments and the targets of links do not count. A test holds the sum below a limit.
+Generated pages, code blocks, tables, comments and the targets of links do not count. A test limits the sum.
 """
 
 from __future__ import annotations
