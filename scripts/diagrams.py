@@ -1,4 +1,4 @@
-"""Draw the diagrams of methods: ``docs/images/label-moments.svg`` and ``voting.svg``. A test compares the files.
+"""Draw ``label-moments.svg``, ``run.svg`` and ``voting.svg`` in ``docs/images``. A test compares the files.
 
 Plain SVG on a white ground: boxes of words, and arrows. Private parts are red, released parts are green.
 """
@@ -27,6 +27,19 @@ DIAGRAMS: dict[str, tuple[str, tuple[tuple[str, tuple[str, ...]], ...], str]] = 
             ("released", ("student,", "labels, report")),
         ),
         "A few rounds. Public rows make the map from rows to vectors. Budget before noise, noise before release.",
+    ),
+    "run": (
+        "A run with teachers: what the classes of the library hand to one another",
+        (
+            ("private", ("private rows",)),
+            ("private", ("Allocation",)),
+            ("private", ("teachers",)),
+            ("private", ("Votes",)),
+            ("released", ("ReleaseLaw", "draws labels")),
+            ("released", ("student",)),
+        ),
+        "The estimator makes a Design: allocation, schedule, groups, law and accounting. "
+        "A Meter charges before each draw, and states the Guarantee.",
     ),
     "voting": (
         "Methods that vote: teachers learn parts of the records, and only noisy labels are released",
