@@ -140,8 +140,8 @@ def test_what_may_be_shared_is_logged_and_nothing_else(client, run, trained):
     # Letters are searched in the archive of the student, too.
     require_nothing_private({name: content.decode("latin-1") for name, content in files.items()})
     assert logged["metrics"] == {"epsilon": 0.9983, "delta": 1e-4}
-    assert set(logged["tags"]) == {"dpensemble.guarantee", "dpensemble.for_release", "dpensemble.ledger"}
-    assert logged["tags"]["dpensemble.ledger"] == trained[1]
+    assert set(logged["tags"]) == {"dpensemble.guarantee", "dpensemble.for_release", "dpensemble.ledger_id"}
+    assert logged["tags"]["dpensemble.ledger_id"] == trained[1]
     assert logged["tags"]["dpensemble.for_release"] == "true"
     assert logged["tags"]["dpensemble.guarantee"].startswith("Differential privacy with epsilon = 0.9983 ")
     assert logged["ended"] == [("new", "FINISHED")]
@@ -272,7 +272,7 @@ def test_a_real_storage_holds_no_path_no_user_and_nothing_private(run, tmp_path,
     there = log_run(run, tracking_uri=storage.as_uri())
     (folder,) = storage.glob(f"*/{there}")
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    tags = {"guarantee", "for_release", "ledger"}
+    tags = {"guarantee", "for_release", "ledger_id"}
     assert set(files) == (
         {f"artifacts/{name}" for name in PUBLIC_FILES}
         | {"meta.yaml", "metrics/epsilon", "metrics/delta", "tags/mlflow.runName"}

@@ -22,7 +22,7 @@ def test_no_ugly_table_is_read_as_something_else(tables, seed, capsys):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_reader_with_other_marks_is_caught(tmp_path, monkeypatch):
+def test_a_reader_with_other_marks_is_caught(tmp_path):
     """The truth does not come from the reader: points and commas the other way round are found."""
     table = UGLY["table_of"](8)
     for column in table.columns.values():

@@ -79,7 +79,7 @@ def log_run(
     -----
     The metrics are ``epsilon``, ``delta`` and the measures of the model card. Those are exact test scores only if the
     test rows are public (``--test-is-public``). The tags are ``dpensemble.guarantee``, ``dpensemble.for_release`` and,
-    if a ledger was charged, ``dpensemble.ledger``, the ledger's id. The artifacts are ``card.json``, ``card.md``,
+    if a ledger was charged, ``dpensemble.ledger_id``, the ledger's id. The artifacts are ``card.json``, ``card.md``,
     ``report.html``, ``student.skops``, ``labels.csv`` and, if there is one, ``certificate.json``. All of them follow
     from what was released, so logging costs no privacy.
 
@@ -175,7 +175,7 @@ def _tags(record: RunRecord) -> dict[str, str]:
     statement = record.statement()
     tags = {"guarantee": " ".join(statement.sentences()), "for_release": str(statement.for_release).lower()}
     if "ledger" in record.data:
-        tags["ledger"] = str(record.data["ledger"])
+        tags["ledger_id"] = str(record.data["ledger"])
     return {_TAG + name: text for name, text in tags.items()}
 
 
