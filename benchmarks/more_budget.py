@@ -1,8 +1,8 @@
 """Whether more budget makes label moments worse: python benchmarks/more_budget.py [--jobs 2] [--report].
 
 Ten tables, ten seeds of noise on one split of evaluation, and six values of epsilon from 0.5 to 100. A pair of values
-is flagged when the mean log-loss at the larger epsilon is above that at the smaller one by more than 0.005 *and* more
-than two standard errors of paired differences. The last column compares epsilon 100 with sums that have next to no
+is flagged when the larger epsilon has the larger mean log-loss. Differences up to 0.005, or up to two standard errors
+of paired differences, are not flagged. The last column compares epsilon 100 with sums that have next to no
 noise (epsilon 100,000) and may be 0.01 worse. Results are lines of JSON, and a run that was stopped goes on.
 """
 

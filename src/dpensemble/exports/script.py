@@ -24,7 +24,7 @@ from dpensemble.exports.description import (
 )
 
 _JSON = dict[str, object]
-_PLACE = 'json.loads("STUDENT")'
+_PLACE = 'json.loads("{}")'
 
 
 def as_script(student: Description) -> str:

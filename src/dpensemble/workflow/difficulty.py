@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from statistics import NormalDist
@@ -37,7 +37,7 @@ class Range:
 
     def to_dict(self) -> dict[str, float]:
         """Return plain numbers with four decimals."""
-        return {name: round(getattr(self, name), 4) for name in ("estimate", "low", "high")}
+        return {name: round(value, 4) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)

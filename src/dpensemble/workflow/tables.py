@@ -635,7 +635,7 @@ def _test_rows(
     if files.test_is_public and known.any() and not known.all():
         text = f"{len(known) - known.sum():,} of {len(known):,} test rows have a blank {files.target!r}: not scored."
         notes.append(Note(files.target, text, is_doubtful=False))
-        written, truth = (part[known].reset_index(drop=True) for part in (written, truth))
+        written, truth = written[known].reset_index(drop=True), truth[known].reset_index(drop=True)
     test_groups = _group_entries(written, "test", groups, shown)
     table = _without(written, (*files.drop, *(name for name in no_features if name != files.target)))
     rows = kinds.features("test", _without(table, [files.target]))
