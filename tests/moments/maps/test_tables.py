@@ -202,6 +202,16 @@ def test_several_classes_of_numbers_have_few_directions_at_every_budget(n_rows):
     assert (type(made), made.base_.n_directions) == (CurvedMap, {300: 39, 1000: 71}[n_rows])
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "expected"), [(1000, 4, (43, True)), (1000, 22, (65, False)), (1400, 4, (77, False))]
+)
+def test_smooth_directions_serve_several_classes_of_few_columns_and_records(n_rows, n_columns, expected):
+    """A table with many columns has fewer than two smooth directions for each of them, and keeps all directions."""
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, n_columns)))
+    directions = fitted_map(None, numbers, n_rows=n_rows, n_classes=4, epsilon=3.0).base_
+    assert (directions.n_directions, directions.coarse_first) == expected
+
+
 def test_enough_records_and_public_rows_have_more_directions():
     many = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, 2)))
     for n_rows, expected in ((300, (13, True)), (3000, (109, False))):
