@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+# What builds the documentation.
+SITE ?= mkdocs
 # Without compiled files, which an empty value allows, every process of a test compiles the library again.
 export PYTHONDONTWRITEBYTECODE :=
 OLDEST := .venv-oldest
 # The oldest dependencies have no wheels for newer Pythons.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 
-.PHONY: demo installed test test-fast test-nightly test-all durations coverage check lint manifest hooks types docs wheel-check oldest bench arena reproduce torch install-clusters test-clusters clusters clean
+.PHONY: demo installed test test-fast test-nightly test-all durations coverage check lint manifest hooks types docs wheel-check dist changelog changelog-draft release-check oldest bench arena reproduce torch install-clusters test-clusters clusters clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dpensemble train --dataset adult --epsilon 1 --delta 1e-5 --seed 0 --baseline --overwrite --out demo
@@ -47,6 +49,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/prose.py --changed
+	$(BIN)/python scripts/release.py fragments
 
 # After a change of a constructor or its docstring; a test fails when the file is out of date.
 manifest: $(VENV)/.installed-dev
@@ -60,12 +63,30 @@ hooks: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# Another generator that reads mkdocs.yml: make docs SITE=zensical, once it is installed.
 docs: $(VENV)/.installed-dev
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python scripts/site_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/$(SITE) build --strict $(if $(filter mkdocs,$(SITE)),--quiet)
 
 # A wheel, installed in a fresh environment outside the tree and used there.
 wheel-check: $(VENV)/bin/python
 	$(BIN)/python scripts/check_wheel.py
+
+# The section that the files in changelog.d become, and the same written to CHANGELOG.md. See RELEASING.md.
+changelog-draft: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py changelog --draft
+
+changelog: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py changelog
+
+# What must hold before a version is tagged.
+release-check: $(VENV)/.installed-dev
+	$(BIN)/python scripts/release.py check
+
+# The sdist, the wheel, what is inside (SBOM) and checksums in dist, each tried in fresh environments of PYTHONS.
+PYTHONS ?= $(PYTHON)
+dist: $(VENV)/bin/python
+	$(BIN)/python scripts/build_release.py dist $(PYTHONS)
 
 # The lower bounds in pyproject.toml: the fast tests with every dependency at its oldest. Old releases beside new
 # ones of what they depend on may announce what will be removed one day; that is no error here.
@@ -113,14 +134,14 @@ test-clusters: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q tests/clusters tests/conformance/test_frames.py tests/conformance/test_routes.py \
 		tests/conformance/test_route_sensitivities.py tests/golden/test_messages_of_rows.py tests/datasets/test_arrow.py \
 		tests/datasets/test_frames.py tests/teachers/test_ensemble.py \
-		tests/workflow/test_predict.py tests/workflow/test_streams.py \
+		tests/exports/test_exports.py tests/workflow/test_predict.py tests/workflow/test_streams.py \
 		tests/workflow/test_table_files.py
 
 clusters: install-clusters
 	$(MAKE) test-clusters
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist site demo reproduced .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(OLDEST) build dist site docs/reference docs/notebooks demo reproduced .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'dpensemble needs Python 3.11 or newer')"

@@ -9,6 +9,9 @@ record, so that DP-EBM gets half of epsilon (benchmarks/arena/README.md). Tables
 
 Each draw has a split (or a generated table) and noise of its own. The last column is the mean difference of AUROC over
 draws, with its standard error.
+
+With ``--few-directions`` the rival is label moments with 30 smooth directions, the map that docs/rare-outcomes.md
+suggests.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from arena.relations import HALVED, spent  # noqa: E402
 from arena.rivals import rival  # noqa: E402
 from arena.sources import Rows  # noqa: E402
 from dpensemble import load_adult  # noqa: E402
+from dpensemble.moments import DirectionsMap, TableMap  # noqa: E402
 
 _HOME = Path(__file__).parent / "results" / "arena"
 _DELTA, _PRIVATE, _PUBLIC, _TEST = 1e-5, 7_000, 2_000, 20_000
@@ -109,17 +113,26 @@ class Score:
     """AUROC and log-loss of both methods in one draw."""
 
     ours: tuple[float, float]
-    ebm: tuple[float, float]
+    rival: tuple[float, float]
 
 
-def scores(name: str, epsilon: float, draws: range, home: Path) -> Iterator[Score]:
-    """Fit both methods to each draw."""
+def few_directions() -> DirectionsMap:
+    """Return the map of docs/rare-outcomes.md: 30 smooth directions of a table's features."""
+    return DirectionsMap(TableMap(knots=(2, 3)), n_directions=30, constant=0.2, coarse_first=True)
+
+
+def scores(name: str, epsilon: float, draws: range, home: Path, *, few: bool) -> Iterator[Score]:
+    """Fit both methods to each draw. The rival is DP-EBM, or label moments with `few` directions."""
     half, smaller = spent(epsilon, _DELTA, HALVED)
     for seed in draws:
         encoded = Encoded(split(name, seed, home))
-        ours = label_moments(encoded, epsilon=epsilon, delta=_DELTA, seed=seed)
-        ebm, _ = rival("dp_ebm", RIVALS, encoded, home, epsilon=half, delta=smaller, seed=seed)
-        yield Score(*(_score(encoded.rows.y_test, probable[:, 1]) for probable in (ours, ebm)))
+        budget = {"epsilon": epsilon, "delta": _DELTA, "seed": seed}
+        ours = label_moments(encoded, **budget)
+        if few:
+            other = label_moments(encoded, **budget, feature_map=few_directions())
+        else:
+            other, _ = rival("dp_ebm", RIVALS, encoded, home, epsilon=half, delta=smaller, seed=seed)
+        yield Score(*(_score(encoded.rows.y_test, probable[:, 1]) for probable in (ours, other)))
 
 
 def _score(truth: np.ndarray, probable: np.ndarray) -> tuple[float, float]:
@@ -132,19 +145,21 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=(1.0, 3.0), metavar="EPSILON")
     parser.add_argument("--draws", type=int, default=20, help="splits, with noise of their own (default: %(default)s)")
     parser.add_argument("--first", type=int, default=1000, help="seed of the first draw (default: %(default)s)")
+    parser.add_argument("--few-directions", action="store_true", help="compare with 30 smooth directions, not DP-EBM")
     parser.add_argument("--home", type=Path, default=_HOME, help="folder of the arena's packages and environments")
     options = parser.parse_args()
-    columns = ["table", "epsilon", "AUROC", "DP-EBM", "log-loss", "DP-EBM", "difference of AUROC"]
+    other = "30 directions" if options.few_directions else "DP-EBM"
+    columns = ["table", "epsilon", "AUROC", other, "log-loss", other, "difference of AUROC"]
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     draws = range(options.first, options.first + options.draws)
     for name in options.tables:
         for epsilon in options.epsilons:
-            both = list(scores(name, epsilon, draws, options.home))
-            ours, ebm = (np.array([getattr(score, who) for score in both]) for who in ("ours", "ebm"))
-            gain = ours[:, 0] - ebm[:, 0]
+            both = list(scores(name, epsilon, draws, options.home, few=options.few_directions))
+            ours, rivals = (np.array([getattr(score, who) for score in both]) for who in ("ours", "rival"))
+            gain = ours[:, 0] - rivals[:, 0]
             error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
-            cells = [f"{mean:.3f}" for mean in (ours[:, 0].mean(), ebm[:, 0].mean())]
-            cells += [f"{mean:.4f}" for mean in (ours[:, 1].mean(), ebm[:, 1].mean())]
+            cells = [f"{mean:.3f}" for mean in (ours[:, 0].mean(), rivals[:, 0].mean())]
+            cells += [f"{mean:.4f}" for mean in (ours[:, 1].mean(), rivals[:, 1].mean())]
             print(f"| {name} | {epsilon:g} | {' | '.join(cells)} | {gain.mean():+.3f} ± {error:.3f} |", flush=True)
 
 

@@ -28,28 +28,32 @@ def output(folder: Path, *command: str | Path) -> str:
 def expect(found: object, wanted: object, what: str) -> None:
     """End with a sentence if something is not as it should be."""
     if found != wanted:
-        sys.exit(f"The wheel's {what} is {found!r}, not {wanted!r}.")
+        sys.exit(f"The {what} is {found!r}, not {wanted!r}.")
+
+
+def use(file: Path, programs: Path, folder: Path) -> None:
+    """Install a wheel or an sdist in a fresh environment, and use it in an empty part of a folder."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    work = Path(tempfile.mkdtemp(dir=folder))
+    output(work, programs / "python", "-m", "pip", "install", "--quiet", file)
+    home = output(work, programs / "python", "-c", "import dpensemble; print(dpensemble.__file__)").strip()
+    expect(Path(home).is_relative_to(programs.parent), True, "code imported from its own environment")
+    expect(output(work, programs / "dpensemble", "--version").strip(), f"dpensemble {version}", "version")
+    plan = json.loads(output(work, programs / "dpensemble", *PLAN.split()))
+    expect(plan["labels"] > 0, True, "plan able to answer")
+    output(work, programs / "dpensemble", *TRAIN.split())
+    expect((work / "run" / "report.html").is_file(), True, "report written")
+    output(work, programs / "dpensemble", *PLAN.split(), "--scale", "25", "--certificate", "plan.certificate")
+    verdict = json.loads(output(work, programs / "dpensemble", "verify", "plan.certificate", "--json"))
+    expect(verdict["confirmed"], True, "certificate confirmed")
 
 
 def check(folder: Path) -> None:
     """Build, install and use the wheel below an empty folder."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     output(folder, sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
     (wheel,) = folder.glob("dpensemble-*.whl")
     venv.create(folder / "fresh", with_pip=True)
-    programs = folder / "fresh" / ("Scripts" if os.name == "nt" else "bin")
-    output(folder, programs / "python", "-m", "pip", "install", "--quiet", wheel)
-
-    home = output(folder, programs / "python", "-c", "import dpensemble; print(dpensemble.__file__)").strip()
-    expect(Path(home).is_relative_to(folder), True, "code imported from its own environment")
-    expect(output(folder, programs / "dpensemble", "--version").strip(), f"dpensemble {version}", "version")
-    plan = json.loads(output(folder, programs / "dpensemble", *PLAN.split()))
-    expect(plan["labels"] > 0, True, "plan able to answer")
-    output(folder, programs / "dpensemble", *TRAIN.split())
-    expect((folder / "run" / "report.html").is_file(), True, "report written")
-    output(folder, programs / "dpensemble", *PLAN.split(), "--scale", "25", "--certificate", "plan.certificate")
-    verdict = json.loads(output(folder, programs / "dpensemble", "verify", "plan.certificate", "--json"))
-    expect(verdict["confirmed"], True, "certificate confirmed")
+    use(wheel, folder / "fresh" / ("Scripts" if os.name == "nt" else "bin"), folder)
     print(f"{wheel.name} installs, plans and trains in a fresh environment.")
 
 

@@ -30,10 +30,14 @@ _WIDTH, _LEFT, _RIGHT, _ROW, _HEAD = 600, 262, 540, 25, 44
 _OURS, _PRIVATE, _WITHOUT, _INK, _LINE = "#0b5cad", "#6b7280", "#ffffff", "#1f2937", "#d1d5db"
 
 
+def all_results() -> list[dict]:
+    """Return every fit of the arena."""
+    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines() if line]
+
+
 def results() -> list[dict]:
     """Return the fits of the contestants at the chart's epsilon, and those without privacy."""
-    rows = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines() if line]
-    return [row for row in rows if row["contestant"] in TITLES and row["epsilon"] in (None, EPSILON)]
+    return [row for row in all_results() if row["contestant"] in TITLES and row["epsilon"] in (None, EPSILON)]
 
 
 def accuracies(rows: list[dict]) -> dict[str, dict[str, float]]:

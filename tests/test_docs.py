@@ -1,6 +1,7 @@
 """Python in README and docs runs as printed, and links lead somewhere."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,17 @@ from dpensemble.errors import RepeatedReleaseWarning
 from dpensemble.laws import LaplaceNoisyMax
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Pages that a build writes, and that are not in git.
+GENERATED = re.compile(r"(?:\.\./)*(?:reference|notebooks)/")
+WRITTEN = [
+    path
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if not GENERATED.match(path.relative_to(ROOT / "docs").as_posix())
+]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *WRITTEN]
+WORDS = runpy.run_path(str(ROOT / "scripts" / "page_words.py"))
+#: Words of prose on all written pages together. Shorten another page before you raise the number.
+MOST_WORDS = 41_500
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"^\| (?P<what>(?:fixed|fresh)[^|]*) \| (?P<answers>[\d,]+) \|$", re.MULTILINE)
@@ -49,9 +60,19 @@ def test_figures_of_fresh_sampling_are_those_of_the_library(what, answers):
     assert votes.remaining() == answers
 
 
+def test_prose_is_short():
+    assert sum(WORDS["pages"]().values()) <= MOST_WORDS
+
+
+def test_words_of_prose_are_counted_without_code_tables_and_addresses():
+    text = "# A title\n\nOne [link](that/does-not.md#count) here.\n\n| a | b |\n\n```\nx y\n```\n<!-- no --> 12 | -\n"
+    assert WORDS["words"](text) == 2 + 3
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_relative_links_exist(page):
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    links = [link for link in links if not GENERATED.match(link)]
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
@@ -99,10 +120,27 @@ def test_the_security_page_is_found_and_names_what_is_kept():
 SOURCE_PATH = re.compile(r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.py)?)(?:::[^`]*)?`")
 
 
-@pytest.mark.parametrize("page", ["privacy.md", "verification.md", "scale.md", "findings.md", "architecture.md"])
+NAMING_CODE = ["claims.toml", "verification.md", "scale.md", "findings.md", "architecture.md", "proofs/records.md"]
+
+
+@pytest.mark.parametrize("page", NAMING_CODE)
 def test_code_and_tests_that_a_page_names_exist(page):
     """Claims are tied to code and tests, which move."""
     named = set(SOURCE_PATH.findall((ROOT / "docs" / page).read_text(encoding="utf-8")))
     assert named
     places = (ROOT, ROOT / "src" / "dpensemble")
     assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def test_the_diagrams_are_current():
+    diagrams = runpy.run_path(str(ROOT / "scripts" / "diagrams.py"))
+    for name, diagram in diagrams["DIAGRAMS"].items():
+        drawn = (ROOT / "docs" / "images" / f"{name}.svg").read_text(encoding="utf-8")
+        assert drawn == diagrams["picture"](*diagram), "run scripts/diagrams.py"
+
+
+def test_the_page_for_officers_promises_no_legal_status():
+    page = (ROOT / "docs" / "data-protection-officer.md").read_text(encoding="utf-8")
+    assert not re.search(r"anonym|complian|compliant", page, re.IGNORECASE)
+    for answer in re.split(r"\n\n(?=\*\*)", page)[1:]:
+        assert "](" in answer, answer

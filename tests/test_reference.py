@@ -1,17 +1,20 @@
-"""Every export of a package has an entry in the built reference."""
+"""The built site: generated pages, every export in the reference, and no request to another host."""
 
 import importlib
 import pkgutil
+import re
 import runpy
 import subprocess
 import sys
 import zlib
 from pathlib import Path
 
+import pytest
+
 import dpensemble
 
 ROOT = Path(__file__).parent.parent
-HOOK = runpy.run_path(str(ROOT / "scripts" / "api_pages.py"))
+HOOK = runpy.run_path(str(ROOT / "scripts" / "site_pages.py"))
 PACKAGES = ["dpensemble"] + [
     info.name for info in pkgutil.walk_packages(dpensemble.__path__, "dpensemble.") if info.ispkg
 ]
@@ -40,8 +43,115 @@ def test_what_the_top_package_exports_is_described_once():
     assert "[`PATEClassifier`][dpensemble.PATEClassifier]" in page
 
 
-def test_every_export_is_in_the_built_reference(tmp_path):
+def test_every_module_has_a_file_written_before_the_build():
+    pages = HOOK["api_pages"]()
+    modules = HOOK["public_modules"]()
+    assert set(pages) == {HOOK["address"](module) for module in modules} | {HOOK["MODULES"]}
+    assert len(pages) == len(modules) + 1
+    assert all(f"]({module}.md)" in pages[HOOK["MODULES"]] for module in modules)
+
+
+def test_the_commands_are_listed_with_their_options():
+    page = HOOK["commands_page"]()
+    for command in ("train label-moments", "plan bagged-pate", "ledger checkpoint", "keys revoke", "predict"):
+        assert f"\n## dpensemble {command}\n" in page
+    assert "--holdout-score" in page
+
+
+def test_the_page_of_claims_has_every_claim():
+    claims = [claim for group in HOOK["claims"]() for claim in group["claims"]]
+    assert len(claims) >= 56
+    page = HOOK["claims_page"]()
+    for claim in claims:
+        assert f"**{claim['claim']}**" in page
+        assert claim["code"]
+        assert claim["test"]
+        assert set(claim) <= {"claim", "more", "source", "code", "test"}
+
+
+def test_a_page_without_title_ends_the_build(tmp_path, monkeypatch):
+    (tmp_path / "good.md").write_text("<!-- a comment -->\n# Title\n")
+    (tmp_path / "bad.md").write_text("No title.\n")
+    monkeypatch.setitem(HOOK["main"].__globals__, "SHOWN", ())
+    with pytest.raises(SystemExit, match=r"need a title.*bad\.md"):
+        HOOK["main"](tmp_path)
+    (tmp_path / "bad.md").unlink()
+    HOOK["main"](tmp_path)
+
+
+def test_an_example_that_fails_ends_the_build(tmp_path):
+    example = tmp_path / "broken.py"
+    (tmp_path / "pictures.py").write_text("")
+    example.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint(1 / 0)\n")
+    with pytest.raises(ZeroDivisionError):
+        HOOK["_notebook"](example, tmp_path / "out")
+    assert not (tmp_path / "out" / "broken.md").exists()
+    example.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint('four', 2 + 2)\n")
+    HOOK["_notebook"](example, tmp_path / "out")
+    page = (tmp_path / "out" / "broken.md").read_text()
+    assert "# A title" in page
+    assert "```text\nfour 4\n```" in page
+    # Nothing has changed, so nothing runs.
+    stamp = (tmp_path / "out" / "broken.md").stat().st_mtime_ns
+    HOOK["_notebook"](example, tmp_path / "out")
+    assert (tmp_path / "out" / "broken.md").stat().st_mtime_ns == stamp
+
+
+#: What a browser loads: scripts, styles, pictures and frames. A link that a reader may follow does not count.
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|audio|video|embed|object)\b[^>]*\b(?:src|data)=["']?(?:https?:)?//[^"'> ]+"""
+    r"""|<link\b(?![^>]*rel=["']?(?:canonical|next|prev))[^>]*\bhref=["']?(?:https?:)?//[^"'> ]+"""
+    r"""|url\(["']?(?:https?:)?//[^)]+|@import\s+["'](?:https?:)?//[^"']+"""
+)
+
+
+def test_requests_to_other_hosts_are_recognised():
+    for text in (
+        '<script src="https://cdn.example.org/a.js">',
+        "<link rel=stylesheet href=https://fonts.example.org/css>",
+        "@import 'https://fonts.example.org/css'",
+        "src: url(//fonts.example.org/a.woff)",
+        '<img alt="x" src="http://example.org/a.png">',
+    ):
+        assert LOADED.search(text), text
+    for text in ('<a href="https://example.org">', '<script src="assets/a.js">', "url(data:image/svg+xml;x)"):
+        assert not LOADED.search(text), text
+
+
+#: Addresses of the site of version 0.2, which others may have stored.
+OLD_ADDRESSES = (
+    "aggregator", "architecture", "auditing", "choosing-epsilon", "command-line", "drift", "explanations", "features",
+    "findings", "gallery", "glossary", "ledger", "limits", "methods", "monthly-retraining", "neural", "privacy",
+    "quality", "rare-outcomes", "reference", "reference/dpensemble", "results", "scale", "service", "tutorial",
+    "verification", "what-it-cannot-do",
+)  # fmt: skip
+#: Headings of the page of proofs, which has become several pages.
+OLD_HEADINGS = (
+    "a-law-of-your-own", "a-released-quality", "bad-records", "bagged-pate", "bagging-alone", "budgets-by-group",
+    "discriminant-analysis", "exact-accounting", "gated-queries", "label-moments",
+    "no-record-decides-how-another-is-read",
+    "one-model-many-answers", "random-subspace-voting", "sampling", "soft-votes-of-models", "the-exponential-mechanism",
+    "the-neighbouring-relation-is-matched-to-the-allocation", "the-optimal-vote", "the-published-counts",
+    "votes-of-your-own", "what-dpbag-calls-personalised-is-data-dependent", "what-only-the-owner-may-see",
+    "where-delta-is-not-given",
+)  # fmt: skip
+
+
+def test_the_site_builds_is_complete_and_asks_no_other_host(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     assert EXPORTS - entries((tmp_path / "objects.inv").read_bytes()) == set()
     assert "PATEClassifier" in (tmp_path / "reference" / "dpensemble" / "index.html").read_text(encoding="utf-8")
+    for address in OLD_ADDRESSES:
+        assert (tmp_path / address / "index.html").exists(), address
+    privacy = (tmp_path / "privacy" / "index.html").read_text(encoding="utf-8")
+    assert [heading for heading in OLD_HEADINGS if f'id="{heading}"' not in privacy] == []
+    loaded = {
+        f"{path.relative_to(tmp_path)}: {hit[0]}"
+        for path in tmp_path.rglob("*")
+        if path.suffix in (".html", ".css", ".xml")
+        for hit in LOADED.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert loaded == set()
+    # Its scripts would load a library for such diagrams from another host.
+    assert not any('class="mermaid"' in path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html"))

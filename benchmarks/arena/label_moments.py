@@ -18,13 +18,17 @@ def fitted(
     epsilon: float,
     delta: float,
     seed: int,
+    **settings: Any,
 ) -> np.ndarray:
-    """Return class probabilities of test rows, in the order of the classes. Tables are taken as they are."""
+    """Return class probabilities of test rows, in the order of the classes. Tables are taken as they are.
+
+    `settings` are further ones of label moments, whose defaults are taken otherwise.
+    """
     # Not in every version of the library, and without it the arena records an error.
     from dpensemble import LabelMomentsClassifier  # noqa: PLC0415
 
     model = LabelMomentsClassifier(
-        classes=list(classes), epsilon=epsilon, delta=delta, random_state=seed, insecure_release_seed=seed
+        classes=list(classes), epsilon=epsilon, delta=delta, random_state=seed, insecure_release_seed=seed, **settings
     )
     model.fit(private, np.asarray(classes)[y], X_public=public)
     return in_order(model, test, np.asarray(classes))

@@ -16,10 +16,10 @@ from dpensemble import PATEClassifier, PrivateMajorityClassifier
 _RECORDS_A_TEACHER, _MOST_TEACHERS = 25, 250
 
 
-def label_moments(encoded: Encoded, *, epsilon: float, delta: float, seed: int) -> np.ndarray:
+def label_moments(encoded: Encoded, *, epsilon: float, delta: float, seed: int, **settings: Any) -> np.ndarray:
     """Fit label moments on tables as they are."""
     rows = encoded.rows
-    budget = {"epsilon": epsilon, "delta": delta, "seed": seed}
+    budget = {"epsilon": epsilon, "delta": delta, "seed": seed, **settings}
     return fitted(rows.X_private, rows.y_private, rows.X_public, rows.X_test, classes=rows.classes, **budget)
 
 

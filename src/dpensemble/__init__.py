@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
     from dpensemble.server import Ledger
+    from dpensemble.workflow.table_size import TableSizePlan, plan_label_moments
 
     __version__: str
 
@@ -71,6 +72,7 @@ __all__ = [
     "Plan",
     "PrivacyCost",
     "Relation",
+    "TableSizePlan",
     "load_adult",
     "load_classifier",
     "load_digit_images",
@@ -78,6 +80,7 @@ __all__ = [
     "load_mnist",
     "on_cluster",
     "plan",
+    "plan_label_moments",
     "save_classifier",
     "show_progress",
     "three_way_split",
@@ -104,6 +107,7 @@ _ROOMS = {
     "engine.run": ("total_spent",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
+    "workflow.table_size": ("TableSizePlan", "plan_label_moments"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -160,7 +160,8 @@ def test_every_method_that_help_names_can_be_planned(capsys, method):
     given = ["--epsilon", "8"] if "--epsilon" in flags else []
     given += ["--budgets", "8:50%,16:50%"] if "--budgets" in flags else []
     given += ["--records", "500"] if "--records" in flags else []
-    given += ["--subsample", "5"] if method == "bagging" else ["--teachers", "20"]
+    given += ["--subsample", "5"] if method == "bagging" else []
+    given += ["--teachers", "20"] if "--teachers" in flags else []
     assert main(["plan", method, *given, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
 

@@ -161,3 +161,53 @@ def test_short_tables_are_refused(run, own):
     code, _, err = run("--table", own, "--target", "y")
     assert code == 2
     assert "at least 30 rows" in err
+
+
+@pytest.fixture
+def ugly(tmp_path):
+    """A public table with amounts, dates of other countries, limits, ids and e-mail addresses."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(10, 80, 600)
+    table = pd.DataFrame(
+        {
+            "pay": [f"{value},200" for value in values],
+            "lab": ["<5" if value < 20 else "." if value % 9 == 0 else f"{value}.5" for value in values],
+            "zip": rng.integers(1, 4, 600),
+            "email": [f"p{row}@example.org" for row in range(600)],
+            "y": np.where(values > 45, "yes", "no"),
+        }
+    )
+    table.to_csv(tmp_path / "ugly.csv", index=False)
+    return tmp_path / "ugly.csv"
+
+
+def test_entries_are_read_as_in_a_run(run, ugly):
+    asked = ("--table", ugly, "--target", "y", "--repeats", 1, "--seed", 0, "--delta", 1e-3, "--epsilon", 3)
+    asked += ("--methods", "label-moments", "--json", "--quiet")
+    code, _, err = run(*asked)
+    assert code == 2
+    assert "'--column' 'pay=number:1,234.5'" in err or "--column pay=number:1,234.5" in err
+    declared = ("--column", "pay=number:1,234.5", "--column", "zip=category", "--below-limit", "half", "--blank", "80")
+    code, out, _ = run(*asked, *declared)
+    assert code == 0
+    (row,) = json.loads(out)["methods"]
+    assert row["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--column", "pay=money"], "give --table too"),
+        (["--below-limit", "half"], "give --table too"),
+        (["--table", "ugly.csv", "--target", "y", "--column", "y=category"], "is the target"),
+        (["--table", "ugly.csv", "--target", "y", "--column", "pya=drop"], "pya"),
+        (["--table", "ugly.csv", "--target", "y", "--blank", "x=1"], "not a column of the public table"),
+        (["--table", "ugly.csv", "--target", "y", "--column", "pay=euros"], "is not a kind of column"),
+        (["--table", "ugly.csv", "--target", "y", "--below-limit", "third"], "use 'limit' or 'half'"),
+    ],
+)
+def test_wrong_declarations_are_refused(run, ugly, monkeypatch, options, words):
+    monkeypatch.chdir(ugly.parent)
+    code, out, err = run(*options)
+    assert (code, out) == (2, "")
+    assert words in err

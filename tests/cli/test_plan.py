@@ -296,7 +296,7 @@ def test_for_people(run_bagging):
         (["--records", "10", "--subsample", "3", "--plot", "plan.svg"], "No such option: --plot"),
         (
             ["--method", "saa", "--records", "10"],
-            "No such option: --records; it belongs to the methods bagged-pate, bagging.",
+            "No such option: --records; it belongs to the methods bagged-pate, bagging, label-moments.",
         ),
         (
             ["--method", "gnmax", "--subsample", "0"],

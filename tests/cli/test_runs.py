@@ -222,7 +222,7 @@ def test_whatever_was_released_is_shown_in_order(shown):
     record = replace(SOFT, releases=releases, settings=SOFT.settings | {"rounds": 2})
     text = shown(record)
     assert "only the noisy sums leave. The report lists them and their noise.\n" in text
-    assert "Noise: Gaussian, 6.9 to 26.4 sensitivities on each sum" in text
+    assert "Noise: Gaussian, 6.9 to 26.4 times as large as one record can change a sum" in text
     assert "How common wards are: north 0.250 ± 0.010" in text
     assert "lists them" not in shown(SOFT)
     page = render(record)

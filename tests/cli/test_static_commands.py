@@ -343,7 +343,11 @@ TRAINED = {
     "vanishing-pate": "--teachers 40 --budgets 2:50%,4:50%",
     "weighting-pate": "--teachers 40 --budgets 2:50%,4:50%",
 }
-PLANNED = {"bagged-pate": "--records 6000", "bagging": "--records 6000 --delta 0.01"} | dict.fromkeys(
+PLANNED = {
+    "bagged-pate": "--records 6000",
+    "bagging": "--records 6000 --delta 0.01",
+    "label-moments": "--records 500 --columns 4 --public-rows 300",
+} | dict.fromkeys(
     ("upsampling-pate", "vanishing-pate", "weighting-pate"), "--teachers 60 --budgets high=1:50%,low=2:50%"
 )
 # Each after those above it.
@@ -422,7 +426,7 @@ def test_check(document):
 @pytest.mark.parametrize("method", methods_of("plan"))
 def test_plan(document, method):
     found = document(f"plan {method} {PLANNED.get(method, '--teachers 60')}")
-    assert "delta" in found
+    assert "delta" in (found["sizes"][0] if method == "label-moments" else found)
 
 
 def test_train_report_and_predict(document, tmp_path):

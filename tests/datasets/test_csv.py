@@ -356,3 +356,14 @@ def test_the_layout_is_stated_in_words(tmp_path):
     words = csv_layout(path, CSVFormat(), public=True).words(None)
     for part in ("';' separates columns (sep= in its first line)", "the header is line 3", "skipped: 1", "left out"):
         assert part in words
+
+
+@pytest.mark.parametrize(("sign", "flag"), [(";", ";"), ("\t", "tab"), ("|", "|")])
+def test_a_header_with_another_separator_is_no_title_above_decimal_commas(tmp_path, sign, flag):
+    """Split by commas, records of a German export have more entries than their header."""
+    path = tmp_path / "umsatz.csv"
+    lines = [sign.join(("Nr", "Umsatz", "Quote")), *(sign.join((f"M{x}", f"{x},50 €", f"{x},5 %")) for x in range(30))]
+    path.write_text("\n".join(lines) + "\n", encoding="cp1252")
+    with pytest.raises(DataError) as raised:
+        csv_layout(path, CSVFormat(), public=True)
+    assert f'give --sep "{flag}"' in str(raised.value)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble.datasets import excel, read_table
+from dpensemble.datasets import TablePreparation, excel, read_table
 from dpensemble.datasets.csv import CSVFormat, Expected, csv_layout, read_csv
 from dpensemble.datasets.tables import table_chunks
 from dpensemble.errors import DataError, FileError
@@ -221,3 +221,66 @@ def test_other_rows_are_read_the_same_whatever_one_row_holds(path, n_mutations):
         assert rest.columns.tolist() == usual.columns.tolist()
         assert repr(rest.to_numpy().tolist()) == repr(others), odd[:500]
     assert n_blank < n_mutations / 2
+
+
+def test_a_panic_of_the_library_is_one_sentence(tmp_path, monkeypatch, capsys):
+    """pyo3 raises it as a BaseException, which no handler of errors would catch."""
+    import python_calamine
+
+    class PanicException(BaseException):
+        pass
+
+    def panic(_):
+        raise PanicException("called `Result::unwrap()` on an `Err` value: 4711")
+
+    write(tmp_path / "t.xlsx", ["a", "b"], [1, 2])
+    monkeypatch.setattr(python_calamine.CalamineWorkbook, "from_filelike", panic, raising=False)
+    with pytest.raises(
+        FileError, match=r"t\.xlsx cannot be read: its cells are damaged; save it again in Excel"
+    ) as told:
+        read_table(tmp_path / "t.xlsx")
+    assert "4711" not in str(told.value)
+
+
+ODD_STYLES = [
+    "",
+    "<x/>",
+    '<styleSheet><cellXfs count="1"><xf numFmtId="0"/>',
+    '<styleSheet><numFmts><numFmt numFmtId="164" formatCode="&#0;"/></numFmts></styleSheet>',
+    '<styleSheet><numFmts><numFmt formatCode="[[[\\"/></numFmts><cellXfs><xf/><xf numFmtId="-1"/></cellXfs>'
+    "</styleSheet>",
+    '<styleSheet><cellXfs count="99999999999999999999"><xf numFmtId="99999999999999999999"/></cellXfs></styleSheet>',
+    '<styleSheet><cellStyles count="999999999999999"><cellStyle xfId="9"/></cellStyles></styleSheet>',
+]
+
+
+@pytest.mark.parametrize("styles", ODD_STYLES)
+def test_odd_styles_are_read_or_refused_in_one_sentence(tmp_path, styles):
+    write(tmp_path / "t.xlsx", ["a", "b"], [1.5, b'<c s="1"><v>45000</v></c>'], styles=styles)
+    try:
+        assert read_table(tmp_path / "t.xlsx")["a"].tolist() == ["1.5"]
+    except FileError as error:
+        told = str(error)
+        assert told.startswith(f"{tmp_path / 't.xlsx'} cannot be read: ")
+
+
+def test_moments_are_read_as_their_day(tmp_path):
+    """Cells with a time, without one, and both. A declared format with a time reads them, too."""
+    moments = [b"<c s='2'><v>%r</v></c>" % (45000 + 9 * i + (0.371 * i) % 1) for i in range(40)]
+    mixed = [b"<c s='1'><v>%r</v></c>" % (45000 + 9 * i + (0.25 if i % 3 else 0)) for i in range(40)]
+    write(
+        tmp_path / "t.xlsx",
+        ["a", "b", "x"],
+        *([a, b, i % 7] for i, (a, b) in enumerate(zip(moments, mixed, strict=True))),
+    )
+    public = read_table(tmp_path / "t.xlsx", guess=True)
+    for columns in (None, {"a": "date:%Y-%m-%d %H:%M:%S", "b": "date:%Y-%m-%dT%H:%M"}):
+        preparation = TablePreparation(columns=columns).fit(public)
+        read = preparation.transform(public)
+        assert {name: date["format"] for name, date in preparation.dates_.items()} == {"a": "%Y-%m-%d", "b": "%Y-%m-%d"}
+        days = pd.Timestamp("1899-12-30") + pd.to_timedelta(45000 + 9 * np.arange(40), unit="D")
+        for name in "ab":
+            assert read[f"{name}: month"].tolist() == days.month.tolist()
+            assert not preparation.unread(public)[name].any()
+    old = TablePreparation(columns={"b": "date:%Y-%m-%d %H:%M:%S"}, rules=2).fit(public)
+    assert old.unread(public)["b"].any()

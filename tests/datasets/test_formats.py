@@ -1,6 +1,7 @@
 """Entries as people write them: no number is read as another, and no entry changes another."""
 
 import json
+import shlex
 from dataclasses import asdict
 
 import numpy as np
@@ -206,9 +207,18 @@ def bits(prepared, rows):
     ]
 
 
+def with_people(table):
+    """Return a table with columns that are left out because they name people."""
+    numbers = pd.Series(range(len(table)))
+    return table.assign(
+        patient_id=numbers.to_numpy() + 7000, email=("p" + numbers.astype(str) + "@example.org").to_numpy()
+    )
+
+
 def require_same_others(seed, n_mutations):
-    draw, public = np.random.default_rng(seed), ugly_public()
+    draw, public = np.random.default_rng(seed), with_people(ugly_public())
     preparation = TablePreparation("median" if seed % 2 else None, blank={"age": [99]}).fit(public)
+    assert set(preparation.identifiers_) == {"patient_id", "email"}
     private = public.astype(object).astype(str).iloc[:12].reset_index(drop=True)
     place = int(draw.integers(len(private)))
     others = np.delete(np.arange(len(private)), place)
@@ -300,6 +310,44 @@ def test_stored_numbers_beside_decimal_commas_stay_what_they_are():
     assert np.isnan(read["x"].iloc[5])
 
 
+def test_stored_numbers_of_a_workbook_do_not_show_how_people_write():
+    stored = [f"{x}.5" for x in _V[4:]]
+    german = pd.DataFrame({"x": ["1,383", "1.234,5", "1.234", "12,25", *stored]})
+    read = TablePreparation(decimal="stored").fit(german).transform(german)["x"].tolist()
+    assert read[:4] == [1.383, 1234.5, 1234.0, 12.25]
+    assert read[4:] == [x + 0.5 for x in _V[4:]]
+    doubtful = pd.DataFrame({"x": ["1,383", "2,088", "9,677", "2,491", *stored]})
+    with pytest.raises(DataError, match=r"which may be 1383 or 1[.]383"):
+        TablePreparation(decimal="stored").fit(doubtful)
+    # Without a workbook, points are people's own, and two hands are refused.
+    two_hands = pd.DataFrame({"x": ["1,383", "12,25", *[f"{x}.5" for x in _V * 2]]})
+    with pytest.raises(DataError, match="which may be 1383"):
+        TablePreparation().fit(two_hands)
+    # One mistyped number does not cost the others.
+    mistyped = pd.DataFrame({"x": ["12,25", *[f"{x},234.5" for x in _V]]})
+    assert TablePreparation().fit(mistyped).transform(mistyped)["x"].isna().sum() == 1
+
+
+def test_a_number_with_a_fraction_or_a_power_is_not_the_number_in_front():
+    form = NumberFormat(decimal=".", unit="m\u00b2", bare=True)
+    assert form.number("7 m\u00b2") == 7
+    for text in ("7\u00bd", "7\u00b2", "7 \u00bd", "3\u00be m\u00b2"):
+        assert np.isnan(form.number(text))
+    entries = [f"{x % 30}\u00bd" for x in _V]
+    assert TablePreparation().fit(pd.DataFrame({"x": entries, "y": 1.0})).words()["x"] in ("category", "left out")
+
+
+@pytest.mark.parametrize("name", ["BMI>=30", "p's", 'so "x"', "a b", 'it\'s "x"', "$x"])
+def test_an_offered_option_works_for_any_name_when_it_is_pasted(name):
+    public = pd.DataFrame({name: [f"{x},234" for x in _V], "y": 1.0})
+    with pytest.raises(DataError) as raised, as_options():
+        TablePreparation().fit(public)
+    options = shlex.split(str(raised.value).split("give ")[1].split(" if ")[0])
+    assert options[0] == "--column"
+    rules = entry_rules(options[1:], None, None)
+    assert TablePreparation(**rules.settings()).fit(public).transform(public)[name].min() > 9999
+
+
 def test_codes_ranges_and_few_values_stay_categories():
     for entries in (
         [f"{x}{'ABCDEF'[x % 6]}" for x in _V],
@@ -385,7 +433,7 @@ def test_a_format_is_a_plain_value():
     form = NumberFormat(decimal=",", marks=".", unit="€", bare=False)
     assert NumberFormat(**json.loads(json.dumps(asdict(form)))) == form
     assert (form.number("1.234,50 €"), form.words()) == (1234.5, "number in €, as 1.234,5")
-    assert EntryRules().settings()["rules"] == 2
+    assert EntryRules().settings()["rules"] == 3
 
 
 def test_a_student_of_an_earlier_version_keeps_its_rules():

@@ -110,14 +110,14 @@ def test_adult_gives_no_warning():
 N = 40
 RNG = np.random.default_rng(0)
 CASES = [
-    ("Unnamed: 0", range(N), "has no name"),
+    ("Unnamed: 0", RNG.normal(size=N), "has no name"),
     ("site", ["north"] * N, "the same entry in every public row"),
     ("empty", [None] * N, "blank in every public row"),
     ("remark", [f"pain since day {i}" for i in range(N)], "like free text"),
     ("sample", [f"S{i:05d}" for i in range(N)], "like an id"),
     ("town", [f"T{i * 3 // 4}" for i in range(N)], "text with hardly a group"),
-    ("record_no", RNG.permutation(N), "seems to number the rows"),
-    ("line", range(N), "seems to number the rows"),
+    ("cell_no", RNG.permutation(N), "seems to number the rows"),
+    ("step", range(N), "seems to number the rows"),
     ("patient_id", np.arange(N) // 3, "--unit patient_id"),
     ("CustomerNo", [f"c{i // 2}" for i in range(N)], "--unit CustomerNo"),
     ("person", np.arange(N) // 2, "--unit person"),
@@ -152,7 +152,23 @@ def test_ordinary_columns_and_few_rows_are_not_talked_about():
 
 
 def test_a_person_is_no_doubt_where_the_unit_was_given():
-    assert notes_of({**PLAIN, "patient_id": np.arange(N) // 3}, has_unit=True) == []
+    (note,) = notes_of({**PLAIN, "patient_id": np.arange(N) // 3}, has_unit=True)
+    assert (note.is_doubtful, "left out" in note.text) == (False, True)
+
+
+def test_columns_that_name_people_are_one_note():
+    people = {"id": RNG.permutation(N), "email": [f"p{i}@example.org" for i in range(N)], "Unnamed: 0": range(N)}
+    (note,) = notes_of({**PLAIN, **people})
+    assert note.text == (
+        "columns 'id' (ids), 'email' (e-mail addresses), 'Unnamed: 0' (row numbers) name people or number records, and "
+        "are left out; --column id=category keeps 'id'."
+    )
+    assert not note.is_doubtful
+    notes = notes_of({**PLAIN, **people, "patient_id": np.arange(N) // 3})
+    assert [note.is_doubtful for note in notes] == [False, True]
+    many = notes_of({**PLAIN, **{f"x{i}_id": RNG.permutation(N) for i in range(30)}})
+    assert "'x7_id' (ids) and 22 more name people" in many[0].text
+    assert "@" not in "".join(lines(notes))
 
 
 def test_doubts_are_refused_and_what_was_done_is_not():
@@ -258,3 +274,26 @@ def test_ids_that_are_one_number_in_two_forms_are_noted(ids, number):
     assert ids_of_two_forms(ids) == number
     found = [note for note in notes(None, ids) if "in two forms" in note]
     assert [note.split(" has ")[1].split(" ids")[0] for note in found] == [str(number)] * bool(number)
+
+
+def second_header(first, **columns):
+    rows = {name: [first.get(name), *map(str, values)] for name, values in columns.items()}
+    public = pd.DataFrame(rows)
+    return [
+        note for note in _table_notes(public, TablePreparation().fit(public), has_unit=False) if "second" in note.text
+    ]
+
+
+def test_a_second_row_of_names_is_a_doubt():
+    numbers = {"age": RNG.integers(1, 90, N), "crp": RNG.random(N), "sex": RNG.choice(["f", "m"], N)}
+    (note,) = second_header({"age": "years", "crp": "mg/l", "sex": "code"}, **numbers)
+    assert "columns 'age', 'crp' have a text there and only numbers below" in note.text
+    assert note.is_doubtful
+    assert "mg/l" not in note.text
+    # One odd text, texts in other rows as well, or a number in the first row.
+    assert second_header({"age": "years", "crp": "0.5", "sex": "f"}, **numbers) == []
+    assert second_header({"age": None, "crp": None, "sex": "f"}, **numbers) == []
+    mixed = numbers | {"age": [*numbers["age"][:-1], "x"]}
+    assert second_header({"age": "years", "crp": "mg/l"}, **mixed) == []
+    public = pd.DataFrame({"a": ["x", *["1"] * N], "b": ["y", *["2"] * N], "c": 1.0})
+    assert not any("second" in note.text for note in notes_of(public))

@@ -224,3 +224,45 @@ def test_names_that_no_file_can_have_are_one_sentence(tmp_path, capsys, line):
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert "null character" in errors or "File name too long" in errors
+
+
+def test_entries_are_read_as_they_are_declared(hospital):
+    for name, rows in (("patients", people(2000, 0)), ("volunteers", people(200, 1))):
+        rows["pay"] = [f"{age},200" for age in rows["age"]]
+        rows["email"] = [f"p{place}@example.org" for place in range(len(rows))]
+        kept = rows if name == "patients" else rows.drop(columns=["back", "who"])
+        kept.to_csv(hospital / f"{name}.csv", index=False)
+    text = (hospital / "service.toml").read_text()
+    with pytest.raises(DataError, match="which may be"):
+        HostedEnsemble(read_settings(hospital / "service.toml"), read_settings(hospital / "service.toml").grants[0])
+    lines = 'unit = "who"\ncolumns = {pay = "number:1,234.5"}\nblank = {age = [99]}\nbelow_limit = "half"'
+    (hospital / "service.toml").write_text(text.replace('unit = "who"', lines))
+    settings = read_settings(hospital / "service.toml")
+    house = HostedEnsemble(settings, settings.grants[0])
+    assert house.columns == {"age": "number", "ward": "text", "pay": "text"}
+    row = {"age": 99, "ward": "b", "pay": "80,200"}
+    # A column that is left out may be there.
+    encoded = house.rows([row, row | {"age": None}, row | {"email": "p@example.org"}])
+    assert (encoded == encoded[0]).all()
+    with pytest.raises(DataError, match="exactly the columns age, ward, pay"):
+        house.rows([row | {"street": "x"}])
+    assert settings.grants[0].ensemble.digest != replace(settings.grants[0].ensemble, below_limit=None).digest
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("columns = 3", "must be a table of kinds"),
+        ('columns = {age = "euros"}', "ensemble: columns=.*'euros'.* is not a kind of column"),
+        ("columns = {age = 3}", "is not a kind of column"),
+        ('blank = "."', "must be a list of entries"),
+        ("blank = {age = 99}", "must be a list of entries"),
+        ("blank = [[1]]", "must be a list of entries"),
+        ('below_limit = "third"', "use 'limit' or 'half'"),
+    ],
+)
+def test_wrong_declarations_of_entries_are_refused(hospital, line, message):
+    text = (hospital / "service.toml").read_text()
+    (hospital / "service.toml").write_text(text.replace('target = "back"', f'target = "back"\n{line}'))
+    with pytest.raises(InvalidParameterError, match=message):
+        read_settings(hospital / "service.toml")

@@ -424,7 +424,9 @@ def test_what_is_said_to_fit_fits_and_hardly_more(ledger, kind):
         fits = state.fitting_gaussian
         assert fits > 1.3 * state.fitting_epsilon
         assert state.terms.price(gaussian(fits)).within(state.left)
-        with pytest.raises(BudgetError, match=f"Gaussian noise of epsilon up to {fits:.4g} at delta 1e-05, or of"):
+        with pytest.raises(
+            BudgetError, match=f"Gaussian noise of epsilon up to {fits:.4g} at delta 1e-05, or any release of"
+        ):
             patients.one_release("too much")([gaussian(fits + 0.003)])
     patients.one_release("all of it")([gaussian(fits)])
     assert patients.state().fitting_gaussian < 0.02

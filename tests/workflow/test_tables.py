@@ -353,3 +353,35 @@ def test_another_person_in_a_place_moves_nobody_elses_budget():
     # Sorted by name this person would come first.
     after = _assign_at_random(shares, 100, [*units[:40], "a person", *units[41:]], seed=1)
     assert before.tolist() == after.tolist()
+
+
+@pytest.mark.parametrize("blank", ["", "NA"])
+def test_public_test_rows_without_a_label_are_not_scored(folder, blank):
+    test = pd.read_csv(folder / "test.csv", dtype=str)
+    test.loc[[0, 7], "sick"] = blank
+    test.to_csv(folder / "blank.csv", index=False)
+    tables = read(folder, test=folder / "blank.csv", test_is_public=True, groups={"consent": None})
+    assert tables.notes[-1].text == "2 of 50 test rows have a blank 'sick': not scored."
+    known = test.drop([0, 7])
+    assert tables.y_test.tolist() == known["sick"].tolist()
+    assert tables.X_test["age"].tolist() == known["age"].astype(float).tolist()
+    assert tables.X_test.index.equals(tables.y_test.index)
+    assert len(tables.X_test) == 48
+    assert tables.test_groups is None or len(tables.test_groups) == 48
+
+
+def test_test_rows_that_cannot_be_scored_are_refused(folder):
+    test = pd.read_csv(folder / "test.csv", dtype=str)
+    for name, label, public in (("private.csv", "", False), ("odd.csv", "maybe", True), ("all.csv", "", True)):
+        test.loc[slice(None) if name == "all.csv" else [0, 7], "sick"] = label
+        test.to_csv(folder / f"test-{name}", index=False)
+        with pytest.raises(DataError, match="the test table's target has missing labels or labels outside"):
+            read(folder, test=folder / f"test-{name}", test_is_public=public)
+
+
+def test_a_title_as_public_header_is_answered_with_skip_lines(folder):
+    lines = (folder / "public.csv").read_text().splitlines()[1:]
+    for name, own in (("private", lines[:9]), ("public", lines[9:18])):
+        (folder / f"{name}.csv").write_text("\n".join(["Patients,,,", *own]) + "\n")
+    with pytest.raises(DataError, match="have no name: give --skip-lines with the number of lines above its header"):
+        read(folder, drop=(), test=None)

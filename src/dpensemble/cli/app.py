@@ -22,6 +22,7 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
 from dpensemble.cli.options import (
     LAWS,
     METHODS,
+    SIMULATED,
     PlainCommand,
     PlainGroup,
     Request,
@@ -47,9 +48,6 @@ _NOT_HERE = {
     ),
     ("plan", "auto"): (
         "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
-    ),
-    ("plan", "label-moments"): (
-        "--method label-moments has no plan: it uses all of any budget and labels any number of public rows."
     ),
     ("plan", "discriminant"): (
         "--method discriminant has no plan: it uses all of any budget and labels any number of public rows."
@@ -163,6 +161,10 @@ def _take_option(arguments: list[str], option: str) -> str | None:
     return value
 
 
+_ABOUT_SIZE = (
+    "Estimate accuracy and AUROC before anything is spent, by real fits on stand-in records with noise of the real "
+    "size. No private table is read: you state the number of records."
+)
 _ABOUT = {
     "train": "Train a student and report.",
     "plan": "Show what a budget buys, without reading a record. Give two of epsilon, labels and noise.",
@@ -182,7 +184,10 @@ def _train(request: Request) -> None:
 
 def _plan(request: Request) -> None:
     with INTERRUPTS.at_once():
-        from dpensemble.cli.plan import run  # noqa: PLC0415
+        if request.method == SIMULATED:
+            from dpensemble.cli.table_size import run  # noqa: PLC0415
+        else:
+            from dpensemble.cli.plan import run  # noqa: PLC0415
     run(request)
 
 
@@ -224,7 +229,8 @@ def _words(method: str) -> str:
 
 
 def _help(choice: _Choice) -> str:
-    text = f"{_ABOUT[choice.command]} {choice.method}: {_words(choice.method)}."
+    simulated = choice.command == "plan" and choice.method == SIMULATED
+    text = f"{_ABOUT_SIZE if simulated else _ABOUT[choice.command]} {choice.method}: {_words(choice.method)}."
     return text if choice.law not in LAWS else f"{text} Law {choice.law}: {described_law(choice.law).title}."
 
 

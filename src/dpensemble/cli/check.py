@@ -166,7 +166,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
-    entries = entry_rules(column, blank, below_limit)
+    entries = entry_rules(column, blank, below_limit, declared=declared_columns is not None)
     files = TableFiles(
         private=Path(private[0]),
         more_private=[Path(one) for one in private[1:]],

@@ -16,6 +16,7 @@ from dpensemble._checks import round_up
 from dpensemble._work import progress_bar, progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
+from dpensemble.datasets.formats import entry_rules
 from dpensemble.errors import FileError, InvalidParameterError, file_errors
 from dpensemble.relations import Relation
 from dpensemble.workflow.comparison import ComparedMethod, Comparison
@@ -36,6 +37,9 @@ def run(
     multiline_text: bool,
     skip_lines: int | None,
     sheet: str | None,
+    column: list[str] | None,
+    blank: list[str] | None,
+    below_limit: str | None,
     classes: str | None,
     public_rows: int | None,
     methods: str | None,
@@ -54,7 +58,12 @@ def run(
     if methods is not None:
         settings["methods"] = parts_of(methods)
     reading: dict[str, Any] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
-    reading |= {"skip_lines": skip_lines, "sheet": sheet}
+    reading |= {"skip_lines": skip_lines, "sheet": sheet, "entries": entry_rules(column, blank, below_limit)}
+    if table is None and (column or blank or below_limit):
+        raise InvalidParameterError(
+            "column, blank and below_limit are about columns of --table: give --table too, or drop them.",
+            parameter="column" if column else "blank" if blank else "below_limit",
+        )
     with warnings_as_lines(), progress_on_stderr(quiet=quiet):
         with progress_bar("Reading data", None):
             data = _data(dataset, table, target, classes, public_rows, progress=not quiet, **reading)

@@ -31,6 +31,8 @@ _USES = {
     "dask": "training on a Dask cluster",
     "excel": "workbooks of Excel (.xlsx)",
     "ledger": "a ledger of what is spent",
+    "mlflow": "logging of runs in MLflow",
+    "onnx": "students as ONNX models",
     "opacus": "DPSGDClassifier",
     "pld": "bounds of dp-accounting",
     "reproduce": "the tables and figures of published papers",

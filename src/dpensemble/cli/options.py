@@ -437,6 +437,29 @@ _PLOT = _own("--plot", "Also draw epsilon and wrong labels as SVG.", Path, Panel
 _CERTIFICATE = _own("--certificate", "Also write what `dpensemble verify` checks.", Path, Panel.OUTPUT)
 _PLAN_BY_GROUP = (_own("--budgets", "Groups and shares: high=0.5:20%,low=2:80%.", panel=Panel.PRIVACY),)
 _PLAN_OF_DRAWS = (_own("--records", "Number of private records.", int),)
+#: The method whose plan estimates how well a student would do.
+SIMULATED = "label-moments"
+_PLAN_OF_SIZE = (
+    _own(
+        "--records",
+        "Numbers of private records [500,2000,10000]. You state them: with add-or-remove-one the number "
+        "is private, so give a round one",
+    ),
+    _own("--classes", "All possible labels, comma-separated [no,yes]"),
+    _own("--public", "Public rows with the same features", Path),
+    _own("--target", "Column of --public with labels, if it has them"),
+    _own("--declared-columns", "Columns as JSON, when no rows are public", Path),
+    _own("--public-rows", "Number of made-up public rows [1000]", int),
+    _own("--columns", "Number of their columns [10]", int),
+    _own("--share", "Share of the second of two classes [0.3]", float),
+    _own("--unit-size", "Records of each unit [1]", int),
+    _own("--auroc", "AUROC that you expect without privacy", float),
+    _own("--drop", "Columns to leave out, comma-separated"),
+    _own("--epsilon", "One or several, comma-separated [1]", panel=Panel.PRIVACY),
+    _own("--seed", "Public seed of what is made up", int, Panel.METHOD),
+    _JSON,
+    _own("--quiet", "No progress bar", bool, Panel.OUTPUT, default=False),
+)
 
 
 def _options_of_command(command: str, method: Description) -> Iterator[Option]:
@@ -457,6 +480,9 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
         yield from (_DECLARED,) if "declared_columns" in method.parameters else ()
         yield from (_IN_BLOCKS,) if method.in_blocks else ()
         yield from _PARTS if sums else ()
+        return
+    if method.name == SIMULATED:
+        yield from _PLAN_OF_SIZE
         return
     drawn = "subsample" in method.parameters
     yield from _PLAN if votes else ()
@@ -484,6 +510,8 @@ def _options_of_estimator(command: str, method: str, law: str | None) -> Iterato
         one
         for one in described.parameters.values()
         if (command != "plan" or _shown(one.name).planned)
+        # A simulated run is that of the default settings.
+        and not (command == "plan" and method == SIMULATED and one.name != "delta")
         # The budget of each record takes its place.
         and not (one.name == "epsilon" and "budgets" in described.fit)
     ]

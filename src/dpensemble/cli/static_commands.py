@@ -31,6 +31,11 @@ def _print_answer(answer: dict[str, Any], words: str, as_json: bool) -> None:
 
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
 _Sheet = Annotated[str | None, option(DATA, "Sheet of Excel workbooks. [the only visible one]")]
+_Column = Annotated[
+    list[str] | None, option(DATA, "Kind of a column where public rows show none.", metavar="NAME=KIND")
+]
+_Blank = Annotated[list[str] | None, option(DATA, "Entry that is a blank; for one column NAME=ENTRY.", metavar="ENTRY")]
+_BelowLimit = Annotated[str | None, option(DATA, "What <5 is: limit or half of it. [limit]", "--below-limit")]
 Plot = Annotated[Path | None, option(OUTPUT, "Also draw it as SVG.")]
 
 _Where = Annotated[str, typer.Argument(metavar="LEDGER", help="File, or postgresql://user@host/name.")]
@@ -307,6 +312,9 @@ def compare(
         int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
     ] = None,
     sheet: _Sheet = None,
+    column: _Column = None,
+    blank: _Blank = None,
+    below_limit: _BelowLimit = None,
     classes: Annotated[str | None, option(DATA, "Labels of images to keep, such as 3,8.")] = None,
     public_rows: Annotated[int | None, option(DATA, "Public rows, for methods that release labels.")] = None,
     epsilon: Annotated[float, option(PRIVACY, "Whole budget of each method. [1]")] = 1.0,
@@ -443,15 +451,9 @@ def check(
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
     drop: Annotated[str | None, option(DATA, "Columns to leave out, comma-separated.")] = None,
-    column: Annotated[
-        list[str] | None, option(DATA, "Kind of a column where public rows show none.", metavar="NAME=KIND")
-    ] = None,
-    blank: Annotated[
-        list[str] | None, option(DATA, "Entry that is a blank; for one column NAME=ENTRY.", metavar="ENTRY")
-    ] = None,
-    below_limit: Annotated[
-        str | None, option(DATA, "What <5 is: limit or half of it. [limit]", "--below-limit")
-    ] = None,
+    column: _Column = None,
+    blank: _Blank = None,
+    below_limit: _BelowLimit = None,
     sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
     multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
@@ -517,6 +519,31 @@ def predict(
     run_predict(**given)
 
 
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or its student.skops.")],
+    format: Annotated[str, option(OUTPUT, "sql, onnx, scorecard or python. Required.")],
+    dialect: Annotated[str | None, option(OUTPUT, "Of SQL: sqlite, postgresql or duckdb. [sqlite]")] = None,
+    table: Annotated[str | None, option(OUTPUT, "Table that the SQL reads; a dot follows a schema. [rows]")] = None,
+    keep: Annotated[
+        str | None, option(OUTPUT, "Columns that the SQL repeats beside the label, comma-separated.")
+    ] = None,
+    rows: Annotated[Path | None, option(DATA, "Public rows, over which a score card states its largest error.")] = None,
+    out: Annotated[Path | None, option(OUTPUT, "File; .html or .csv for a score card. [standard output]")] = None,
+    overwrite: Annotated[bool, option(OUTPUT, "Replace that file.", "--overwrite")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a student of label-moments for programs without Python: SQL, a score card, or one Python file.
+
+    SQL gives the probabilities that the student gives. A score card is for students whose columns add up.
+
+    Example: dpensemble export demo --format sql --table patients --keep patient_id --out score.sql
+    """
+    given = dict(locals())
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.export import run as run_export  # noqa: PLC0415
+    run_export(**given)
+
+
 def verify(
     file: Annotated[
         Path, typer.Argument(help="Folder of a run, or a certificate of `plan`, `gamma` or `train`, or -.")
@@ -572,6 +599,7 @@ _COMMANDS: Commands = {
     "report": report,
     "recover": recover,
     "predict": predict,
+    "export": export,
     "verify": verify,
     "doctor": doctor,
     "serve": serve,

@@ -117,7 +117,7 @@ def run(request: Request) -> None:
         start = perf_counter()
         if "budgets" in own:
             _check_budgets(request)
-        model, ledger = estimator(request), _account(own["ledger"], own["data_set"])
+        model, account = estimator(request), _account(own["ledger"], own["data_set"])
         files = _table_files(own)
         private = tuple(own["private"] or ())
         Workers.refuse_several_sources(private)
@@ -145,7 +145,7 @@ def run(request: Request) -> None:
             log("tables read", {"seconds": round(read, 3), "notes": len(tables.notes)})
             options = _options_of_training(own)
             _print_cells(tables, model, options)
-            ledger = place.journaled(ledger, own["ledger"], INTERRUPTS.check)
+            ledger = place.journaled(account, own["ledger"], INTERRUPTS.check)
             with (
                 Workers.opened_cluster(own.get("backend"), *where),
                 _warnings(own),
@@ -155,10 +155,11 @@ def run(request: Request) -> None:
                 outcome = run_training(tables, model, ledger=ledger, rehearsal=rehearsal, **options)
             if began is not None:
                 outcome.record.guarantee["delta_rule"] = began[1]
+            if account is not None:
+                outcome.record.data["ledger"] = account.ledger.id
             for line in outcome.warnings:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
-            outcome.record.seconds["reading"] = round(read, 3)
-            outcome.record.seconds["total"] = round(perf_counter() - start, 3)
+            outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
             with progress_bar("Writing the report", None):
                 place.finish(partial(write_outcome, outcome))
                 place.place()
@@ -350,7 +351,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     # If only classes are missing, `labels` has a sentence about them.
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    entries = entry_rules(own["column"], own["blank"], own["below_limit"])
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared)
     files = TableFiles(
         private=Path(own["private"][0]),
         more_private=[Path(one) for one in own["private"][1:]],

@@ -266,7 +266,9 @@ def _of_public(top: _Top) -> tuple[int, str]:
     if not lines or lines[0][0] != first:
         return first, sep
     if stated is None:
-        return _below_titles(lines), sep
+        # A header such as a;b;c is not a title, although decimal commas divide the records below it.
+        is_other = len(lines[0][1]) == 1 and any(sign != sep and sign in lines[0][1][0] for sign in ";\t|")
+        return first if is_other else _below_titles(lines), sep
     place, entries = top.place(stated, sep), dict(lines)
     numeric = _number_columns(lines)
     # The lines above a header may stand in another file of the run only.

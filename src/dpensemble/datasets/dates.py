@@ -66,6 +66,11 @@ def is_date_format(text: str) -> bool:
     return all(len(one) == 1 for one in days) and set(used) <= set("dmbBYyHMSfpI")
 
 
+def without_time(how: str) -> str:
+    """Return a declared format up to its time, which is not read. So a day without a time is read by it, too."""
+    return re.split(r"[ T]?%[HI]", how, maxsplit=1)[0] if re.search(r"%[HI]", how) else how
+
+
 def date_formats(entries: pd.Series, *, more: bool = True) -> list[str]:
     """Return formats in which nearly all present entries are dates. There are several if days may be months.
 

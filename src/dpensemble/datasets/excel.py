@@ -42,6 +42,7 @@ _FIRST_CELLS, _MOST_CELLS = 2**14, 2**21
 # Days that are dates in Excel. calamine cannot convert others.
 _LAST_DAY = 2_958_466
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_LIKE_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 _QUOTED = re.compile('[\t\r\n"]')
 # Whole numbers that are written without an exponent, and a fraction of a second that only rounding has left.
 _WHOLE, _MICROSECONDS = 10**15, 2000
@@ -92,7 +93,16 @@ def opened_sheet(
         except expat.ExpatError:
             raise FileError(f"{path} cannot be read: its XML is damaged; save it again in Excel.") from None
         except calamine.CalamineError:
-            raise FileError(f"{path} cannot be read: its cells are damaged; save it again in Excel.") from None
+            raise FileError(_damaged(path)) from None
+        except BaseException as error:
+            # A failed assertion of the library raises an error that is not an Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise FileError(_damaged(path)) from None
+
+
+def _damaged(path: Path) -> str:
+    return f"{path} cannot be read: its cells are damaged; save it again in Excel."
 
 
 def _calamine(path: Path) -> ModuleType:
@@ -437,8 +447,11 @@ def _text(entry: object, decimal: str) -> str:
     if isinstance(entry, bool):
         return "TRUE" if entry else "FALSE"
     if isinstance(entry, float):
-        whole = entry.is_integer() and abs(entry) < _WHOLE
-        return str(int(entry)) if whole else repr(entry).replace(".", decimal)
+        if entry.is_integer() and abs(entry) < _WHOLE:
+            return str(int(entry))
+        text = repr(entry)
+        # A stored 1.234 is never 1234, as a text of these digits may be.
+        return (f"{text}0" if _LIKE_THOUSANDS.fullmatch(text) else text).replace(".", decimal)
     if isinstance(entry, datetime.datetime) and entry.microsecond < _MICROSECONDS:
         entry = entry.replace(microsecond=0)
     return str(entry)

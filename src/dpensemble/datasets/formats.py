@@ -7,6 +7,7 @@ give different numbers or days, no format is chosen: the table is refused until 
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Sized
@@ -45,11 +46,18 @@ class Kind(StrEnum):
         return self in (Kind.NUMBER, Kind.PERCENT, Kind.MONEY)
 
 
+# A text as Python writes it.
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _KINDS = ", ".join("date:FORMAT" if kind == "date" else kind for kind in Kind)
 # Key of blanks that are declared for all columns.
 _EVERY_COLUMN = ""
-#: The present rules of reading. Runs of earlier versions began with the rules 1.
-RULES = 2
+#: The decimal mark of files with workbooks among them, which store numbers as numbers.
+_STORED = "stored"
+#: The present rules of reading. Runs of earlier versions began with the rules 1. The rules 2 read numbers with signs,
+#: and the rules 3 leave out columns that name people.
+RULES = 3
+#: The first rules that read numbers with signs, and dates in more formats.
+WRITTEN_NUMBERS = 2
 
 # Public entries of which this share must fit. With fewer different numbers, categories serve as well.
 _NEARLY_ALL, _FEW, _VERY_FEW, _CODES = 0.95, 10, 3, 0.05
@@ -147,6 +155,9 @@ class _Written:
         signs = [match["sign"], match["inner"], "-" if trailing else None, "-" if match["open"] else None]
         if (before and after) or sum(sign is not None for sign in signs) > 1 or _ORDINAL.fullmatch(after):
             return None
+        # 7½ is not 7, and 7² is not 7 either.
+        if after[:1].isnumeric() and not after.startswith("10"):
+            return None
         return cls(
             core=match["core"],
             unit=before or after,
@@ -192,7 +203,8 @@ class NumberFormat:
     else can be meant. `marks` group thousands. `unit` is the only unit. `bare` is whether numbers without the unit are
     read. `brackets` and `trailing` are whether negative amounts are in brackets, or have their sign behind. With
     `limits`, <5 is read as 5 times `below`, and >5 as 5. With `points`, numbers without any sign have decimal points
-    already, because the reader of the file put them there.
+    already, because the reader of the file put them there. With `stored`, numbers without any sign that cannot be
+    thousands have decimal points, because a workbook stores them.
     """
 
     kind: str = Kind.NUMBER.value
@@ -205,6 +217,7 @@ class NumberFormat:
     limits: bool = False
     below: float = 1.0
     points: bool = False
+    stored: bool = False
 
     def number(self, text: str) -> float:
         """Return what one entry is, or NaN if the entry does not fit."""
@@ -242,9 +255,10 @@ class NumberFormat:
         values = np.full(len(texts) + 1, np.nan)
         if texts:
             # Most entries are plain, and pandas reads these fast.
-            plain = self.bare and (self.points or self.decimal == ".")
-            if plain:
+            if self.bare and (self.points or self.decimal == "."):
                 values[:-1] = _plain_numbers(texts)
+            elif self.bare and self.stored:
+                values[:-1] = np.where(_may_be_thousands(texts), np.nan, _plain_numbers(texts))
             for place in np.flatnonzero(np.isnan(values[:-1])).tolist():
                 values[place] = self.number(texts[place])
         return values[places]
@@ -253,7 +267,7 @@ class NumberFormat:
         """Return a stored number as this format reads it."""
         # More than three digits behind the mark, so that the mark groups no thousands.
         text = f"{np.format_float_positional(number)}0000"
-        return text.replace(".", self.decimal) if self.decimal and not self.points else text
+        return text.replace(".", self.decimal) if self.decimal and not (self.points or self.stored) else text
 
     def words(self) -> str:
         """Return the format in words, such as "money in $, as 1,234.5"."""
@@ -271,6 +285,10 @@ class NumberFormat:
 
 def _is_plural(one: str, other: str) -> bool:
     return len(one) > 2 and len(other) > 2 and _PLURAL.sub("", one) == _PLURAL.sub("", other)
+
+
+def _may_be_thousands(texts: list[str]) -> NDArray[np.bool_]:
+    return np.array([_THREE_DIGITS.fullmatch(text.strip()) is not None for text in texts], dtype=bool)
 
 
 def _plain_numbers(texts: list[str]) -> Floats:
@@ -308,8 +326,9 @@ class EntryRules:
         Entries that stand for a blank, in all columns or by column. The empty name is for all columns, too.
     below_limit : {"limit", "half"}
         What <5 is: the limit itself, or half of it.
-    decimal : {".", ","}, optional
-        Decimal mark of numbers in the files. Numbers without a sign have points already.
+    decimal : {".", ",", "stored"}, optional
+        Decimal mark of numbers in the files. Numbers without a sign have points already. ``"stored"`` is for workbooks:
+        the numbers that they store have points, and do not show how people write numbers there.
     rules : int
         The version of these rules.
     """
@@ -390,7 +409,7 @@ class EntryRules:
         DataError
             If two formats explain the entries and give different numbers, or if declared numbers are none.
         """
-        if self.rules < RULES:
+        if self.rules < WRITTEN_NUMBERS:
             return None
         kind, counted = self.kind(name), _Counted.of(entries)
         if kind is not None and not kind.is_number:
@@ -400,12 +419,12 @@ class EntryRules:
         rest = counted.without(is_blank)
         if kind is None and not rest.texts:
             return None
-        public = _PublicNumbers.of(rest, self.decimal == ",")
+        public = _PublicNumbers.of(rest, self.decimal)
         if kind is None and not public.are_numbers(has_blanks=bool(is_blank.any())):
             return None
         if kind is not None:
             self.require_some(name, "numbers", rest.texts, public.fits)
-        found = public.format(name, self.form(name), self.decimal, kind)
+        found = public.format(name, self.form(name), kind)
         below = 0.5 if self.below_limit == "half" else 1.0
         return replace(found, below=below, limits=found.limits or (kind is not None and below != 1))
 
@@ -414,14 +433,18 @@ def entry_rules(
     columns: Sequence[str] | None,
     blanks: Sequence[str] | None,
     below_limit: str | None,
+    *,
+    declared: bool = False,
 ) -> EntryRules:
     """Return the rules of options such as ``--column age=number`` and ``--blank age=99``, each any number of times.
 
-    A blank without the name of a column is for all columns.
+    A blank without the name of a column is for all columns. If columns are `declared`, there are no public rows that
+    show how entries are written, so only columns to drop may be named.
     """
     kinds: dict[str, str] = {}
     for text in columns or ():
-        name, equals, kind = text.partition("=")
+        # A name may hold the sign, as in BMI>=30, and a kind never does.
+        name, equals, kind = text.rpartition("=")
         if not equals or not name or name in kinds:
             raise InvalidParameterError(
                 f"column={text!r:.80} must be NAME=KIND, once for each column: use {_KINDS}.",
@@ -432,6 +455,14 @@ def entry_rules(
     for text in blanks or ():
         name, equals, entry = text.partition("=")
         blank.setdefault(name if equals else _EVERY_COLUMN, []).append(entry if equals else text)
+    given = {"column": {*kinds.values()} - {Kind.DROP}, "blank": blank, "below_limit": below_limit}
+    of_public = [name for name, one in given.items() if declared and one]
+    if of_public:
+        raise InvalidParameterError(
+            f"{of_public[0]} is about entries as public rows write them, but declared_columns replace public rows: "
+            f"leave {of_public[0]} out, and write plain numbers.",
+            parameter=of_public[0],
+        )
     with as_options():
         return EntryRules(columns=kinds, blank=blank, below_limit=below_limit or "limit")
 
@@ -448,11 +479,14 @@ def as_options() -> Iterator[None]:
 
 
 def _with_options(error: Exception) -> str:
-    return re.sub(r"columns=\{'([^']*)': '([^']*)'\}", _as_option, str(error))
+    return re.sub(rf"columns=\{{({_LITERAL}): ({_LITERAL})\}}", _as_option, str(error))
 
 
 def _as_option(match: re.Match[str]) -> str:
-    return f"--column {shlex.quote(f'{match[1]}={match[2]}')}"
+    # An apostrophe stands between double quotes, which are easier to read than what shlex writes.
+    declaration = f"{ast.literal_eval(match[1])}={ast.literal_eval(match[2])}"
+    plain = "'" in declaration and not re.search(r'["$`\\!]', declaration)
+    return f'--column "{declaration}"' if plain else f"--column {shlex.quote(declaration)}"
 
 
 def _require_declaration(name: str, declared: object) -> None:
@@ -488,10 +522,10 @@ class _PublicNumbers:
     parts: list[_Written | None]
     unit: str
     texts: list[str]
-    points: bool
+    decimal: str | None
 
     @classmethod
-    def of(cls, counted: _Counted, points: bool) -> _PublicNumbers:
+    def of(cls, counted: _Counted, decimal: str | None) -> _PublicNumbers:
         parts = [_Written.of(text) for text in counted.texts]
         units: dict[str, int] = {}
         for part, count in zip(parts, counted.counts.tolist(), strict=True):
@@ -503,7 +537,7 @@ class _PublicNumbers:
             for part in parts
         ]
         plain = np.isfinite(_plain_numbers(counted.texts)) if counted.texts else np.zeros(0, dtype=bool)
-        return cls(counted.counts, plain, own, unit, counted.texts, points)
+        return cls(counted.counts, plain, own, unit, counted.texts, decimal)
 
     @cached_property
     def sizes(self) -> Floats:
@@ -514,12 +548,19 @@ class _PublicNumbers:
     @cached_property
     def fits(self) -> NDArray[np.bool_]:
         """Which texts are numbers by any mark."""
-        return np.isfinite(self.sizes).any(axis=1) | (self.plain & self.points)
+        return np.isfinite(self.sizes).any(axis=1) | self._has_points
+
+    @cached_property
+    def _has_points(self) -> NDArray[np.bool_]:
+        """Which texts have points because the reader or the workbook writes points."""
+        if self.decimal == _STORED:
+            return self.plain & ~_may_be_thousands(self.texts)
+        return self.plain & (self.decimal == ",")
 
     @cached_property
     def _judged(self) -> NDArray[np.bool_]:
-        """Which texts show the decimal mark. Where the reader of a file put points, plain numbers do not."""
-        return self.fits & ~(self.plain & self.points)
+        """Which texts show the decimal mark."""
+        return self.fits & ~self._has_points
 
     def _evidence(self) -> tuple[int, int, int]:
         """Return how many entries only a point explains, only a comma, and either with another number."""
@@ -549,13 +590,13 @@ class _PublicNumbers:
         codes = np.array([re.fullmatch(r"0[0-9]+", text.strip()) is not None for text in self.texts], dtype=bool)
         return bool(self.fits.any()) and codes.sum() > _CODES * self.fits.sum()
 
-    def format(self, name: str, example: str, decimal: str | None, kind: str | None) -> NumberFormat:
-        """Return the format of these entries. `example` and `decimal` state marks."""
+    def format(self, name: str, example: str, kind: str | None) -> NumberFormat:
+        """Return the format of these entries. `example` states marks."""
         stated = _marks_of(example) if example else None
         if stated is not None:
             marks, decimal = stated
-        elif decimal is None:
-            decimal = self._decimal(name)
+        else:
+            decimal = self.decimal if self.decimal in (".", ",") else self._decimal(name)
         seen = [part for part, fits in zip(self.parts, self.fits.tolist(), strict=True) if part is not None and fits]
         if stated is None:
             marks = "".join(mark for mark in ",.' " if mark != decimal and self._groups(mark, decimal))
@@ -573,7 +614,8 @@ class _PublicNumbers:
             brackets=any(part.brackets for part in seen),
             trailing=any(part.trailing for part in seen),
             limits=any(part.limit for part in seen),
-            points=self.points and example == "",
+            points=self.decimal == "," and example == "",
+            stored=self.decimal == _STORED,
         )
 
     def _groups(self, mark: str, decimal: str) -> bool:
@@ -624,6 +666,11 @@ class _PublicNumbers:
                 f"may be shares: write all alike, give columns={{{name!r}: 'percent'}} to read these numbers as "
                 f"percentages, or columns={{{name!r}: 'drop'}} to leave the column out."
             )
+
+
+def decimal_of_files(stated: str | None, *, has_workbook: bool) -> str | None:
+    """Return the decimal mark of files for `EntryRules`: the stated one, or that of stored numbers."""
+    return stated or (_STORED if has_workbook else None)
 
 
 def points_may_group(texts: pd.Series, values: Floats) -> bool:

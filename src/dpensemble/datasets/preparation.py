@@ -5,7 +5,6 @@ Dates become parts, blanks are filled in, and all columns become finite numbers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from numbers import Number
@@ -34,8 +33,24 @@ from dpensemble.datasets.columns import (
     plain_texts,
     text_of,
 )
-from dpensemble.datasets.dates import PIVOT, date_formats, date_parts, require_one_date_format, unreadable_dates
-from dpensemble.datasets.formats import RULES, EntryRules, Kind, NumberFormat, is_blank_text, without_blank_texts
+from dpensemble.datasets.dates import (
+    PIVOT,
+    date_formats,
+    date_parts,
+    require_one_date_format,
+    unreadable_dates,
+    without_time,
+)
+from dpensemble.datasets.formats import (
+    RULES,
+    WRITTEN_NUMBERS,
+    EntryRules,
+    Kind,
+    NumberFormat,
+    is_blank_text,
+    without_blank_texts,
+)
+from dpensemble.datasets.identifiers import counts_rows, identifier, is_unnamed
 from dpensemble.datasets.tables import LibraryTransformer, as_kinds, as_table, first_row
 from dpensemble.errors import DataError, InvalidParameterError
 
@@ -81,6 +96,8 @@ def numeric_columns(encoder: Any) -> list[str]:
 
 _NUMBERS = "numbers"
 
+# The first rules that leave out columns that name people, and that read only the day of a declared date.
+_IDENTIFIERS = 3
 LEFT_OUT, WRITTEN = "left out", "written number"
 #: Entry for a blank text if blanks are filled in.
 _BLANK = "(blank)"
@@ -108,8 +125,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         What an entry such as <0.1 is: the limit itself, or half of it.
     decimal : {".", ","}, optional
         Decimal mark of the files that the rows were read from. By default public rows show it.
-    rules : int, default=2
-        Version of the rules of reading. 1 is that of runs that earlier versions began.
+    rules : int, default=3
+        Version of the rules of reading. 1 and 2 are those of runs that earlier versions began.
 
     Attributes
     ----------
@@ -122,6 +139,8 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         Declared blanks of each column that has some, as texts.
     medians_ : ndarray of shape (n_columns,)
         Public medians of numbers. 0 elsewhere, and for columns without a median.
+    identifiers_ : dict
+        What each column holds that is left out because it names people or numbers records, such as ``"names"``.
     dates_ : dict
         ``format``, ``parts`` and their medians (``fill``) of each column of dates.
     feature_names_in_ : ndarray
@@ -138,9 +157,9 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     entry is read by the format that public rows show. An entry in another format becomes blank. If public rows allow
     two formats, as 1,234 does, `fit` raises `DataError` and names both declarations for `columns`.
 
-    Two kinds of columns are left out. First, texts that hardly ever occur in several public rows, such as ids and
-    remarks. Second, columns without a name that count the rows. New rows have other entries, so nothing can be
-    learned from such columns.
+    Two kinds of columns are left out, since new rows have other entries. First, texts that hardly ever occur in several
+    public rows, such as remarks. Second, columns that name people or number records by their header and their public
+    entries: names, e-mail addresses, phone numbers, ids and row numbers. A declaration in ``columns`` keeps a column.
 
     Examples
     --------
@@ -155,6 +174,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     below_limit, rules = "limit", 1
     formats_: Mapping[str, dict[str, Rows]] = MappingProxyType({})
     blanks_: Mapping[str, list[str]] = MappingProxyType({})
+    identifiers_: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -202,15 +222,27 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         self.dates_: dict[str, dict[str, Any]] = {}
         self.blanks_ = {name: blanks for name in names if (blanks := declared.blanks_of(name))}
         numbers, self.kinds_ = number_columns(table), ["number"] * len(names)
+        self.identifiers_ = self._identifiers(table, declared)
         for place, name in enumerate(names):
             kind = declared.kind(name)
-            if kind in (Kind.ID, Kind.DROP):
+            if kind in (Kind.ID, Kind.DROP) or name in self.identifiers_:
                 self.kinds_[place] = LEFT_OUT
             elif not numbers[place] or kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE):
                 entries = _blanked(as_text(table.iloc[:, place]), self.blanks_.get(name, []))
                 self.kinds_[place] = self._read_texts(name, entries, declared)
             elif kind is None and is_unnamed(name) and counts_rows(table.iloc[:, place]):
                 self.kinds_[place] = LEFT_OUT
+
+    def _identifiers(self, table: pd.DataFrame, declared: EntryRules) -> dict[str, str]:
+        """Return what columns hold that nobody declared and that name people or number records."""
+        if self.rules < _IDENTIFIERS:
+            return {}
+        undeclared = [
+            (name, _blanked(table.iloc[:, place], self.blanks_.get(name, [])))
+            for place, name in enumerate(self.feature_names_in_)
+            if declared.kind(name) is None
+        ]
+        return {name: what for name, column in undeclared if (what := identifier(name, column)) is not None}
 
     def _declared(self) -> EntryRules:
         return EntryRules(
@@ -238,10 +270,11 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
 
     def _date_formats(self, name: str, entries: pd.Series, declared: EntryRules) -> list[str]:
         if declared.form(name):
+            form = declared.form(name) if self.rules < _IDENTIFIERS else without_time(declared.form(name))
             present = without_blank_texts(entries)
-            declared.require_some(name, "dates", present, ~unreadable_dates(present, declared.form(name)))
-            return [declared.form(name)]
-        if self.rules < RULES:
+            declared.require_some(name, "dates", present, ~unreadable_dates(present, form))
+            return [form]
+        if self.rules < WRITTEN_NUMBERS:
             return date_formats(entries, more=False)
         formats = date_formats(without_blank_texts(entries))
         require_one_date_format(name, formats)
@@ -426,6 +459,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
     def words(self) -> dict[str, str]:
         """Return in words how each column is read."""
         kinds = dict(zip(self.feature_names_in_, self.kinds_, strict=True))
+        kinds |= {name: f"{LEFT_OUT}: {what}" for name, what in self.identifiers_.items()}
         kinds |= {name: NumberFormat(**form).words() for name, form in self.formats_.items()}
         for name, date in self.dates_.items():
             pivot = f"; years 00 to {PIVOT % 100 - 1} are 20.." if "%y" in date["format"] else ""
@@ -578,17 +612,6 @@ def _as_written(column: pd.Series, form: NumberFormat) -> pd.Series:
 
 def _is_stored(entry: object) -> bool:
     return isinstance(entry, Number) and not isinstance(entry, bool | np.bool_) and is_readable(entry)
-
-
-def is_unnamed(name: str) -> bool:
-    """Return whether a column had no name in its file."""
-    return re.fullmatch(r"Unnamed: \d+(_level_\d+)?", name) is not None
-
-
-def counts_rows(values: pd.Series) -> bool:
-    """Return whether numbers count the rows, one by one."""
-    numbers = values.to_numpy(dtype=float, na_value=np.nan)
-    return len(numbers) > 1 and bool((np.diff(numbers) == 1).all())
 
 
 def _are_all_different(entries: pd.Series) -> bool:

@@ -36,14 +36,15 @@ from dpensemble.datasets.columns import (
 from dpensemble.datasets.csv import looks_like_decimal_comma
 from dpensemble.datasets.dates import date_formats, which_are_dates
 from dpensemble.datasets.formats import EntryRules, as_options
-from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation, counts_rows, is_unnamed
+from dpensemble.datasets.identifiers import counts_rows, is_unnamed, names_person
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation
 from dpensemble.errors import ColumnWarning, DataError, InvalidParameterError
 
 # A share of entries above this is most of them.
 _MOST_ODD = 0.5
 # With fewer different numbers, categories serve as well. A note is then a remark, and with very few there is none.
 _FEW, _VERY_FEW = 10, 3
-_MOST_QUOTED, _LONGEST = 3, 24
+_MOST_QUOTED, _LONGEST, _MOST_NAMED = 3, 24, 8
 _UNITS, _SAME_UNIT, _CODES = 3, 0.5, 0.05
 
 _THOUSANDS = "[.,'’ʼ`_\\s]"
@@ -186,10 +187,8 @@ _FEWEST = 20
 _SOME, _MOSTLY = 0.1, 0.5
 _NEARLY_ALL = 0.95
 _MOST_SHOWN, _MOST_WARNED = 12, 5
-_PEOPLE = (
-    "patient|person|subject|participant|member|customer|client|user|account|employee|staff|student|pupil|"
-    "household|family|donor|patron|voter|citizen|resident|insured|policyholder|owner|driver|tenant"
-)
+# Columns that a row of units or of further names has at least.
+_FEWEST_HEADED = 2
 _KEY = "id|ids|nr|no|num|number|key|code|uuid|guid|pseudonym|mrn|ssn"
 
 
@@ -211,14 +210,68 @@ def _table_notes(
     """Return remarks on a public table of `n_units` units, on which `preparation` was fitted. By default each row."""
     words, remarks = preparation.words(), _Remarks(has_unit, len(public) if n_units is None else n_units)
     written, declared = _written_notes(public, preparation), preparation.columns or {}
-    notes = []
+    notes: list[Note] = []
     for place in _worth_a_look(public):
-        name = str(public.columns[place])
+        name, column = str(public.columns[place]), public.iloc[:, place]
         if name in written:
             notes.append(written[name])
         elif name not in declared:
-            notes += remarks.of_column(name, public.iloc[:, place], words[name])
-    return notes
+            notes += remarks.of_column(name, column, words[name])
+    notes += _second_header(public)
+    told = {note.column for note in notes}
+    identifiers = {name: what for name, what in preparation.identifiers_.items() if name not in told}
+    return notes if not identifiers else [_identifier_note(identifiers), *notes]
+
+
+def _second_header(public: pd.DataFrame) -> list[Note]:
+    """Return a remark if the first row has texts in columns whose other entries are numbers, as a row of units has."""
+    numbers = number_columns(public)
+    if len(public) < _FEWEST or public.iloc[0, np.flatnonzero(numbers)].notna().any():
+        return []
+    texts = public.iloc[:, np.flatnonzero(~numbers)]
+    values = numbers_of(texts.iloc[:_FEWEST])[0]
+    # Few entries decide about most columns.
+    headed = np.flatnonzero(np.isnan(values[0]) & texts.iloc[0].notna() & ~np.isnan(values[1:]).all(axis=0)).tolist()
+    of_numbers = [place for place in headed if _are_numbers(texts.iloc[1:, place])]
+    if len(of_numbers) < _FEWEST_HEADED:
+        return []
+    names = [str(texts.columns[place]) for place in of_numbers]
+    rest = len(names) - _MOST_QUOTED
+    listed = ", ".join(map(repr, names[:_MOST_QUOTED])) + (f" and {rest:,} more" if rest > 0 else "")
+    return [
+        Note(
+            names[0],
+            f"the first public row looks like a second header: columns {listed} have a text there and only numbers "
+            "below; delete such a row from all tables, or give --skip-lines, because it is read as a record.",
+        )
+    ]
+
+
+def _are_numbers(entries: pd.Series) -> bool:
+    values, _ = numbers_of(entries.to_frame())
+    return bool(entries.notna().any()) and bool((~np.isnan(values[:, 0]) | entries.isna().to_numpy()).all())
+
+
+def _identifier_note(identifiers: Mapping[str, str]) -> Note:
+    """Return one remark on all columns that are left out because they name people or number records."""
+    first = next(iter(identifiers))
+    text = f"{_in_words(identifiers)}; --column {_quoted(first)}=category keeps {_it(identifiers, first)}."
+    return Note(first, text, is_doubtful=False)
+
+
+def _it(identifiers: Mapping[str, str], first: str) -> str:
+    return "it" if len(identifiers) == 1 else repr(first)
+
+
+def _in_words(identifiers: Mapping[str, str]) -> str:
+    """State which columns are left out, and what they look like."""
+    shown_names = list(identifiers)[:_MOST_NAMED]
+    named = ", ".join(f"{name!r} ({identifiers[name]})" for name in shown_names)
+    more = len(identifiers) - len(shown_names)
+    listed = f"{named}{f' and {more:,} more' if more else ''}"
+    if len(identifiers) == 1:
+        return f"column {listed} names people or numbers records, and is left out"
+    return f"columns {listed} name people or number records, and are left out"
 
 
 def _written_notes(public: pd.DataFrame, preparation: TablePreparation) -> dict[str, Note]:
@@ -257,6 +310,16 @@ def warn_of_columns(public: Any, *, has_unit: bool) -> None:
         warnings.warn(f"{more}their public entries are.", ColumnWarning, stacklevel=5)
 
 
+def warn_of_identifiers(public: pd.DataFrame, identifiers: Mapping[str, str], *, has_unit: bool) -> None:
+    """Warn about columns of public rows that are left out, because they name people or number records."""
+    if not has_unit:
+        _warn_of_persons(public[list(identifiers)])
+    if identifiers:
+        first = next(iter(identifiers))
+        cure = f"columns={{{first!r}: 'category'}} keeps {_it(identifiers, first)}"
+        warnings.warn(f"{_in_words(identifiers)}; {cure}.", ColumnWarning, stacklevel=5)
+
+
 def _not_numbers(name: str, entries: pd.Series) -> _NumberLike | None:
     """Return what is remarkable about a column of texts that are neither dates nor numbers with decimal commas."""
     return None if date_formats(as_text(entries)) else _number_like(name, entries)
@@ -266,9 +329,9 @@ def _warn_of_persons(public: Any) -> None:
     """Warn about named columns of public rows that look like whose record it is."""
     names = []
     for place, name in enumerate(map(str, public.columns if is_table(public) else ())):
-        if _is_persons(name, True):
+        if names_person(name, has_many=True):
             entries = public.iloc[:, place].dropna()
-            if _may_be_key(entries) and _is_persons(name, entries.nunique() > _SOME * len(entries)):
+            if _may_be_key(entries) and names_person(name, has_many=entries.nunique() > _SOME * len(entries)):
                 names.append(name)
     if names:
         warnings.warn(
@@ -285,7 +348,10 @@ def _worth_a_look(public: pd.DataFrame) -> list[int]:
     doubtful = ~numbers
     for part, alike in in_parts(public, np.flatnonzero(numbers), _hardly_vary):
         doubtful[part] = alike
-    named = [is_unnamed(name) or _is_persons(name, True) or _is_called_key(name) for name in map(str, public.columns)]
+    named = [
+        is_unnamed(name) or names_person(name, has_many=True) or _is_called_key(name)
+        for name in map(str, public.columns)
+    ]
     steps = public.iloc[:2].iloc[:, np.flatnonzero(numbers)].to_numpy(dtype=float, na_value=np.nan)
     doubtful[np.flatnonzero(numbers)] |= (np.diff(steps, axis=0) == 1).all(axis=0)
     return np.flatnonzero(doubtful | np.array(named)).tolist()
@@ -307,18 +373,24 @@ class _Remarks:
 
     def of_column(self, name: str, values: pd.Series, kind: str) -> Iterator[Note]:
         drop = f"leave it out (--drop {_quoted(name)})"
-        if kind == LEFT_OUT:
+        if kind.startswith(LEFT_OUT):
             drop = f"it is not used, and --drop {_quoted(name)} removes this note"
         entries = values.dropna()
         different = entries.nunique()
-        if is_unnamed(name):
+        if is_unnamed(name) and not kind.startswith(LEFT_OUT):
             yield Note(name, f"column {name!r} has no name, and is often the row number of an earlier table; {drop}.")
-        elif not self.has_unit and _may_be_key(entries) and _is_persons(name, different > _SOME * len(entries)):
+        elif (
+            not self.has_unit and _may_be_key(entries) and names_person(name, has_many=different > _SOME * len(entries))
+        ):
+            left_out = " (left out)" if kind.startswith(LEFT_OUT) else ""
             yield Note(
                 name,
-                f"column {name!r} looks like whose record it is; with --unit {_quoted(name)} all records of one person "
-                "are protected together, without it only each single record.",
+                f"column {name!r}{left_out} looks like whose record it is; with --unit {_quoted(name)} all records of "
+                "one person are protected together, without it only each single record.",
             )
+        elif ": " in kind and kind.startswith(LEFT_OUT):
+            # One remark names all such columns.
+            return
         elif not len(entries):
             yield Note(
                 name, f"column {name!r} is blank in every public row, so nothing can be learned from it; {drop}."
@@ -368,12 +440,6 @@ class _Remarks:
 
 def _may_be_key(entries: pd.Series) -> bool:
     return not is_number(entries) or bool((entries.to_numpy(dtype=float) % 1 == 0).all())
-
-
-def _is_persons(name: str, has_many: bool) -> bool:
-    """Return whether a column is named like the id of a person: patient_id, CustomerNo or, with `has_many`, person."""
-    key = f" ?({_KEY})"
-    return re.fullmatch(rf"({_PEOPLE})s?({f'{key}|' if has_many else key})", _words(name)) is not None
 
 
 def _is_key(name: str, entries: pd.Series) -> bool:

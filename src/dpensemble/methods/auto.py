@@ -77,8 +77,8 @@ def _recommend(facts: _PublicFacts) -> Recommendation:
         )
     return Recommendation(
         "label-moments",
-        "On fourteen tables it was more accurate than the best private method of four other packages in 52 of 56 "
-        "measurements. In the others it was at most 0.006 behind.",
+        "On nineteen tables that a rule chose, its accuracy was the best of the private methods compared, or at most "
+        "0.005 behind, in 25 of 32 measurements. In the others it was at most 0.017 behind.",
         _VOTES,
     )
 
@@ -95,8 +95,8 @@ class AutoClassifier(TableClassifier):
         The published classifier, as for the selected method.
     classes : sequence
         All possible labels. They must be declared, because reading them from private labels would leak information.
-    columns : dict of str to str, optional
-        The kind of a column. See `LabelMomentsClassifier`.
+    columns : dict of str to str or "as given", optional
+        The kind of a column, and how tables with texts are read. See `LabelMomentsClassifier`.
     declared_columns : mapping, optional
         Declares columns in a run without public rows. See `LabelMomentsClassifier`.
     epsilon, delta
@@ -142,7 +142,7 @@ class AutoClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | str | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -191,6 +191,7 @@ class AutoClassifier(TableClassifier):
         arguments.refuse_others(others)
         with guarded_fit(self, ledger, (X, y, X_public)):
             rows = PreparedRows(self, X_public)
+            rows.warn(units)
             X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             # A wrong argument raises whichever method is chosen.
             numbers = arguments.public_unit_numbers(public_units, len(public))

@@ -43,7 +43,7 @@ from dpensemble.moments.learning import (
     statistics_of,
 )
 from dpensemble.moments.maps.base import FeatureMap
-from dpensemble.moments.maps.directions import effective_directions
+from dpensemble.moments.maps.directions import effective_directions, seen_beside_noise
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
@@ -71,17 +71,6 @@ _MOST_REPLACED = 500
 
 # Columns from which a run warns that they cost much, and the least part of what they show that noise should leave.
 _MANY_COLUMNS, _LEAST_SEEN = 30, 0.5
-
-
-def _seen_beside_noise(width: Floats, n_records: float, spread: float) -> Floats:
-    """Return which part of what columns show without noise they show beside noise.
-
-    A logit of variance 1 is spread evenly over `width` directions of rows of length 1. So the coefficient of a
-    direction is 1, in units of the noise ``16 width**2 spread**2`` and of the sampling error ``4 width / n_records``,
-    both squared. A fit keeps ``1 / (1 + error)`` of its variance.
-    """
-    sampling = 4 * width / n_records
-    return (1 + sampling) / (1 + sampling + 16 * width**2 * spread**2)
 
 
 class _MomentsSteps(Steps):
@@ -162,11 +151,11 @@ class _MomentsSteps(Steps):
         spread = self.meter.sigma(sum(self.design.shares)) / n_records
         with on_public_rows():
             width = decided("effective directions", lambda: effective_directions(feature_map, public))
-        seen = float(_seen_beside_noise(np.array([width]), n_records, spread)[0])
+        seen = float(seen_beside_noise(np.array([width]), n_records, spread)[0])
         if seen >= _LEAST_SEEN:
             return
         widths = np.arange(1.0, int(width) + 1)
-        of_fewer = _seen_beside_noise(widths, n_records, spread)
+        of_fewer = seen_beside_noise(widths, n_records, spread)
         paid = max(1, int(public.shape[1] * np.count_nonzero(of_fewer >= _LEAST_SEEN) / width))
         noun = "units" if self.has_units else "records"
         number = f"{n_records:,.0f} {noun}" if is_public else f"as many {noun} as public rows ({len(public):,})"
@@ -390,10 +379,12 @@ class LabelMomentsClassifier(TableClassifier):
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence
         All possible labels. Must be declared: reading them off private labels would leak.
-    columns : dict of str to str, optional
+    columns : dict of str to str or "as given", optional
         The kind of a column, as for `TablePreparation`: ``"number"``, ``"percent"``, ``"money"``, ``"date:%d.%m.%Y"``,
-        ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. With a dict, even an empty one, numbers with signs and dates
-        are read as public rows write them. By default, such columns are categories.
+        ``"category"``, ``"text"``, ``"id"`` or ``"drop"``. A table with texts is read as the command line reads it,
+        also without a declaration. Numbers with signs and dates are read as public rows write them, and free text,
+        names and ids are left out. With ``"as given"`` all texts are categories, as in arrays and with a
+        ``feature_map``.
     declared_columns : mapping, optional
         Declares columns if there are no public rows. A column of numbers has a range ``(low, high)``, and entries
         outside count as its ends. Any other column has a list of categories. Must not depend on private rows.
@@ -468,7 +459,7 @@ class LabelMomentsClassifier(TableClassifier):
         student: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | str | None = None,
         declared_columns: Mapping[Any, Sequence[Any]] | None = None,
         rounds: int | None = None,
         statistics: str | list[str] | None = None,
@@ -554,6 +545,7 @@ class LabelMomentsClassifier(TableClassifier):
         arguments.refuse_others(others)
         with guarded_fit(self, ledger, (X, y, X_public)):
             rows = PreparedRows(self, X_public)
+            rows.warn(units)
             X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
@@ -627,6 +619,7 @@ class LabelMomentsClassifier(TableClassifier):
             read = compared_once(read, X_public)
         with guarded_fit(self, ledger):
             rows = PreparedRows(self, X_public)
+            rows.warn(units, read)
             given = (rows.blocks(read), rows.X_public, n_records, units, fewest_units, public_units)
             self.result_ = run_steps(_steps_of_blocks(self, *given))
             rows.publish(self)

@@ -230,7 +230,8 @@ class RunRecord:
         chosen = settings["noise_chosen"]
         if noises := [each for _, each in self.described_sums]:
             least, most = (number(bound, 4) for bound in (min(noises), max(noises)))
-            return f"Gaussian, {least if least == most else f'{least} to {most}'} sensitivities on each sum ({chosen})"
+            spread = least if least == most else f"{least} to {most}"
+            return f"Gaussian, {spread} times as large as one record can change a sum ({chosen})"
         if chosen == "none":
             return "none on the votes"
         queries = min(rows, settings.get("max_labels") or rows)

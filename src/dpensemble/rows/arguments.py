@@ -53,6 +53,7 @@ from dpensemble._units import declared_units, present_numbers, unit_numbers, uni
 from dpensemble.datasets import TablePreparation, as_table, same_columns
 from dpensemble.datasets.columns import assembled, number_columns, numbers_of, share_memory, text_of
 from dpensemble.datasets.frames import as_pandas
+from dpensemble.datasets.public_facts import warn_of_identifiers
 from dpensemble.datasets.tables import kinds_by, named_by
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid, with_texts
@@ -380,27 +381,38 @@ def public_table(estimator: Any, X_public: Any) -> Any:
     return same_columns("public", public, public)
 
 
-class PreparedRows:
-    """Private and public rows of an estimator with ``columns``, prepared as public rows and these declarations show.
+#: Setting ``columns`` of an estimator whose rows stay as they are: texts are categories.
+AS_GIVEN = "as given"
 
-    Without ``columns``, rows stay as they are, and `preparation` is None.
+
+class PreparedRows:
+    """Private and public rows of an estimator, prepared as public rows and the declarations ``columns`` show.
+
+    Without ``columns``, only tables with texts are prepared. Tables of numbers, arrays, and rows for a feature map of
+    the user stay as they are, as all rows do with `AS_GIVEN`. Then `preparation` is None.
     """
 
     def __init__(self, estimator: Rows, X_public: Rows) -> None:
         self._estimator, self.X_public = estimator, X_public
         self.preparation: TablePreparation | None = None
-        if estimator.columns is None:
+        self._given: Rows = None
+        columns = _declared_kinds(estimator)
+        if columns is None and not _has_texts(estimator, X_public):
             return
-        if estimator.declared_columns is not None:
-            raise InvalidParameterError(
-                "columns are read as public rows show them, but declared_columns replace public rows: give one of "
-                "them.",
-                parameter="columns",
-            )
-        self._public = public_table(estimator, X_public)
+        public = public_table(estimator, X_public)
         with on_public_rows():
-            self.preparation = TablePreparation(columns=estimator.columns).fit(self._public)
-            self.X_public = self.preparation.transform(self._public)
+            preparation = TablePreparation(columns=columns).fit(public)
+            if columns is None and preparation.changes_nothing:
+                return
+            self._public, self._given, self.preparation = public, X_public, preparation
+            self.X_public = preparation.transform(public)
+
+    def warn(self, units: Rows, read: Rows = None) -> None:
+        """Warn about public columns that are left out. `read` may name the units in place of `units`."""
+        if self.preparation is not None:
+            owners = units, getattr(read, "units", None), getattr(read, "unit", None)
+            has_unit = any(one is not None for one in owners)
+            warn_of_identifiers(self._public, self.preparation.identifiers_, has_unit=has_unit)
 
     def private(self, X: Rows) -> Rows:
         """Return private rows as prepared ones. No row changes another."""
@@ -408,7 +420,7 @@ class PreparedRows:
             return X
         keep_bad = zeroes_bad(self._estimator)
         require_dense("X", X)
-        require_others(X, self._public)
+        require_others(X, self._given)
         rows = named_by(self._public, checked_entries(X, self._public.shape[1], keep_bad=keep_bad))
         rows = same_columns("X", self.preparation.as_declared(rows), self._public, keep_bad=keep_bad, encoded=True)
         return self.preparation.encoded(rows)
@@ -419,7 +431,7 @@ class PreparedRows:
             return read
         # Workers need no public rows.
         lean = copy.copy(self)
-        lean._public, lean.X_public = self._public.iloc[:0], None
+        lean._public, lean._given, lean.X_public = self._public.iloc[:0], None, None
         return _PreparedBlocks(read, lean) if callable(read) else converted_source(read, lean._with_labels)
 
     def _with_labels(self, X: Rows, y: Rows) -> tuple[Rows, Rows]:
@@ -434,6 +446,33 @@ class PreparedRows:
         result = estimator.result_
         student = with_names(Pipeline([("table", self.preparation), *result.student.steps]))
         estimator.result_ = replace(result, student=marked(student, for_release=result.guarantee.for_release))
+
+
+def _declared_kinds(estimator: Rows) -> Mapping[str, str] | None:
+    """Return the declared kinds of columns, or None if rows stay as they are or public rows decide."""
+    columns = estimator.columns
+    if columns is None or (isinstance(columns, str) and columns == AS_GIVEN):
+        return None
+    if not isinstance(columns, Mapping):
+        raise InvalidParameterError(
+            f"columns={shown(columns)} must be a dict such as {{'pay': 'money'}}, None, or {AS_GIVEN!r} to read texts "
+            "as categories.",
+            parameter="columns",
+        )
+    if estimator.declared_columns is not None:
+        raise InvalidParameterError(
+            "columns are read as public rows show them, but declared_columns replace public rows: give one of them.",
+            parameter="columns",
+        )
+    return columns
+
+
+def _has_texts(estimator: Rows, X_public: Rows) -> bool:
+    """Return whether public rows are a table with texts that public rows or declarations may explain."""
+    of_user = estimator.declared_columns is not None or getattr(estimator, "feature_map", None) is not None
+    if estimator.columns is not None or of_user or names_of(X_public) is None:
+        return False
+    return not number_columns(as_table(X_public)).all()
 
 
 class _PreparedBlocks:

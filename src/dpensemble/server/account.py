@@ -83,8 +83,8 @@ class AccountState(ShownAsSentences):
         fits, gaussian = self.fitting_epsilon, self.fitting_gaussian
         delta = f"delta {self.terms.budget.delta:g}"
         if not gaussian:
-            return f"a release of epsilon up to {fits:.4g} without a delta" if fits else "no further release"
-        other = f", or of epsilon up to {fits:.4g} without a delta if only its epsilon is known" if fits else ""
+            return f"a release of epsilon up to {fits:.4g} at delta 0" if fits else "no further release"
+        other = f", or any release of epsilon up to {fits:.4g} at delta 0" if fits else ""
         return f"a release by Gaussian noise of epsilon up to {gaussian:.4g} at {delta}{other}"
 
     def to_dict(self) -> dict[str, Any]:

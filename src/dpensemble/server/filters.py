@@ -183,9 +183,8 @@ class Terms:
         """Unit of losses, in words."""
         if self.filter is Filter.RENYI:
             return f"Renyi divergence at order {self.order:g}"
-        return {Filter.BASIC: "epsilon", Filter.ZCDP: "rho of zCDP", Filter.GDP: "squared mu of Gaussian privacy"}[
-            self.filter
-        ]
+        words = {Filter.BASIC: "epsilon", Filter.ZCDP: "zCDP loss (rho)", Filter.GDP: "Gaussian loss (mu squared)"}
+        return words[self.filter]
 
     def price(self, spending: Spending) -> Amount:
         """Return how much a release takes, rounded up."""

@@ -52,7 +52,8 @@ class HostedEnsemble:
             target=hosted.target,
             classes=grant.classes,
             unit=hosted.unit,
-            drop=hosted.drop,
+            drop=(*hosted.drop, *hosted.entries.dropped),
+            entries=hosted.entries,
             form=CSVFormat(hosted.sep, hosted.decimal, bool(hosted.multiline_text), hosted.skip_lines, hosted.sheet),
         )
         tables = file_tables(files, ReadOptions(blanks=True, on_bad_record=hosted.bad_records))
@@ -79,15 +80,15 @@ class HostedEnsemble:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Columns of a row, and whether each is a number or a text. Public."""
-        numeric = set(self._encoder.numeric_columns)
-        return {str(name): "number" if name in numeric else "text" for name in self._public.columns}
+        """Columns of a row, and whether each is a number or a text. Rows may lack what is left out. Public."""
+        numeric, needed = set(self._encoder.numeric_columns), set(self._encoder.needed_columns)
+        return {str(name): "number" if name in numeric else "text" for name in self._public.columns if name in needed}
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
         """Return rows for the teachers. Raise if they are malformed, without quoting them."""
-        columns = self.columns
+        columns, others = self.columns, set(map(str, self._public.columns))
         for row in rows:
-            if not isinstance(row, Mapping) or set(row) != set(columns):
+            if not isinstance(row, Mapping) or not set(columns) <= set(row) <= others:
                 raise DataError(f"rows must have exactly the columns {', '.join(columns)}; null stands for a blank.")
             for name, kind in columns.items():
                 if not _fits(row[name], kind):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dpensemble._checks import integer_between, real_between
 from dpensemble._files import file_bytes
+from dpensemble.datasets.formats import EntryRules
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.laws import LawChoice
@@ -32,7 +33,8 @@ class EnsembleSettings:
     """Teachers that are fitted when the service starts, one for each voter.
 
     Only the teachers learn from the private table. Columns are encoded by public rows. The seed is public, and
-    determines the partition and the teachers. A bad private record teaches no teacher, but it still counts ("zero", the
+    determines the partition and the teachers. `columns`, `blank` and `below_limit` state how entries are read, as for
+    `dpensemble.datasets.TablePreparation`. A bad private record teaches no teacher, but it still counts ("zero", the
     default), or it stops the start ("raise").
     """
 
@@ -49,6 +51,14 @@ class EnsembleSettings:
     skip_lines: int | None = None
     sheet: str | None = None
     on_bad_record: str | None = None
+    columns: Mapping[str, str] | None = None
+    blank: Mapping[str, Sequence[object]] | Sequence[object] | None = None
+    below_limit: str | None = None
+
+    @property
+    def entries(self) -> EntryRules:
+        """How entries of the tables are read."""
+        return EntryRules(columns=self.columns or {}, blank=self.blank or {}, below_limit=self.below_limit or "limit")
 
     @property
     def bad_records(self) -> str:
@@ -223,6 +233,7 @@ def _grant(content: dict[str, Any]) -> GrantSettings:
         if "drop" in ensemble:
             ensemble = {**ensemble, "drop": _names_of_columns(called, ensemble["drop"])}
         content["ensemble"] = _from_fields(EnsembleSettings, f"{called}, ensemble", ensemble)
+        _require_entries(called, content["ensemble"])
     settings = _from_fields(GrantSettings, called, content)
     if not isinstance(settings.name, str) or not _is_plain(settings.name):
         raise InvalidParameterError(
@@ -245,6 +256,25 @@ def _names_of_columns(called: str, drop: object) -> tuple[str, ...]:
             f'{called}: ensemble.drop={drop!r:.60} must be a list of columns: write drop = ["postcode", "name"].'
         )
     return tuple(names)
+
+
+def _require_entries(called: str, ensemble: EnsembleSettings) -> None:
+    """Raise if settings about entries have another form than declarations."""
+    columns, blank = ensemble.columns, ensemble.blank
+    if columns is not None and not isinstance(columns, dict):
+        raise InvalidParameterError(
+            f'{called}: ensemble.columns={columns!r:.60} must be a table of kinds: write columns = {{pay = "money"}}.'
+        )
+    lists = list(blank.values()) if isinstance(blank, dict) else [[] if blank is None else blank]
+    if not all(isinstance(one, list) and not any(isinstance(entry, dict | list) for entry in one) for one in lists):
+        raise InvalidParameterError(
+            f"{called}: ensemble.blank={blank!r:.60} must be a list of entries, or a table of such lists: write "
+            'blank = ["."] or blank = {age = [99]}.'
+        )
+    try:
+        ensemble.entries  # noqa: B018
+    except InvalidParameterError as error:
+        raise InvalidParameterError(f"{called}, ensemble: {error}") from None
 
 
 def _is_plain(name: str) -> bool:

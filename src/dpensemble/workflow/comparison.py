@@ -33,6 +33,7 @@ from dpensemble.methods import (
 )
 from dpensemble.moments import ImageMap
 from dpensemble.relations import Relation
+from dpensemble.rows.arguments import AS_GIVEN
 from dpensemble.student import class_probabilities, fit_student
 from dpensemble.workflow.comparison_data import ComparisonData, Trial, TrialResult
 from dpensemble.workflow.learners import scores
@@ -164,6 +165,7 @@ def _label_moments(trial: Trial) -> LabelMomentsClassifier:
     return LabelMomentsClassifier(
         ImageMap(shape[1:]) if shape is not None and shape[0] == 1 else None,
         classes=trial.classes,
+        columns=AS_GIVEN,
         epsilon=trial.budget.epsilon,
         delta=trial.budget.delta,
         relation=trial.relation.value,

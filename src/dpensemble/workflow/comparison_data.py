@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from dpensemble._checks import integer_between, member
 from dpensemble.datasets import (
     ImageDataset,
     TableEncoder,
+    TablePreparation,
     load_digit_images,
     load_fashion_mnist,
     load_mnist,
@@ -23,6 +24,7 @@ from dpensemble.datasets import (
     three_way_split,
 )
 from dpensemble.datasets.columns import as_text, number_columns
+from dpensemble.datasets.formats import EntryRules, as_options
 from dpensemble.datasets.tables import as_kinds, require_complete
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
@@ -123,19 +125,30 @@ def _adult(public_rows: int | None) -> ComparisonData:
         assert tables.X_test is not None  # noqa: S101
         assert tables.y_test is not None  # noqa: S101
         parts = (tables.X_private, tables.X_public[:n_public], tables.X_test)
-        return _encoded(parts, tables.y_private.to_numpy(), tables.y_test.to_numpy())
+        return _encoded(parts, tables.y_private.to_numpy(), tables.y_test.to_numpy(), tables.entries)
 
     return ComparisonData(name=first.name, classes=first.classes, split=split, how=_THIRDS)
 
 
 def _encoded(
-    parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], y_private: NDArray[Any], y_test: NDArray[Any]
+    parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+    y_private: NDArray[Any],
+    y_test: NDArray[Any],
+    entries: EntryRules,
 ) -> ComparedRows:
     """Return rows as tables and, encoded by public rows only, as numbers."""
-    encoder = TableEncoder("median").fit(parts[1])
-    X_private, X_public, X_test = (encoder.transform(part) for part in parts)
+    private, public, test = parts
+    with as_options():
+        encoder = TableEncoder("median", **entries.settings()).fit(public)
+    preparation = TablePreparation(**entries.settings()).fit(public)
+    prepared = parts if preparation.changes_nothing else tuple(preparation.transform(part) for part in parts)
     return ComparedRows(
-        X_private=X_private, y_private=y_private, X_public=X_public, X_test=X_test, y_test=y_test, tables=parts
+        X_private=encoder.transform(private),
+        y_private=y_private,
+        X_public=encoder.transform(public),
+        X_test=encoder.transform(test),
+        y_test=y_test,
+        tables=prepared,  # type: ignore[arg-type]
     )
 
 
@@ -149,12 +162,16 @@ def table_data(
     multiline_text: bool = False,
     skip_lines: int | None = None,
     sheet: str | None = None,
+    entries: EntryRules | None = None,
 ) -> ComparisonData:
     """Return the user's public table, in which every row has a label, as data for a comparison.
+
+    `entries` states how entries are read, as in a run.
 
     The figures of a comparison are exact, so every row must be public. A third of all rows counts as public by default
     and at most.
     """
+    entries = replace(EntryRules() if entries is None else entries, decimal=decimal)
     table = read_table(
         path,
         guess=True,
@@ -163,10 +180,19 @@ def table_data(
         multiline_text=multiline_text,
         skip_lines=skip_lines,
         sheet=sheet,
+        written=list(entries.columns),
     )
     if target not in table:
         raise InvalidParameterError(f"target must be a column of {path} ({', '.join(table.columns)}); got {target!r}.")
+    if target in entries.columns:
+        raise InvalidParameterError(
+            f"column={target!r} is the target, whose labels are read as they are written: leave it out.",
+            parameter="column",
+        )
     labels = table.pop(target)
+    with as_options():
+        entries.require_columns(list(table.columns))
+    table = table.drop(columns=entries.dropped)
     if labels.isna().any() or not table.shape[1]:
         what = "rows without a label" if labels.isna().any() else "no column beside the target"
         raise DataError(f"{path} has {what}: give every row features and a label.")
@@ -183,7 +209,7 @@ def table_data(
         rows = three_way_split(len(X), seed)
         places = (rows.private, rows.public[:n_public], rows.test)
         private, public, test = (X.iloc[one].reset_index(drop=True) for one in places)
-        return _encoded((private, public, test), y[rows.private], y[rows.test])
+        return _encoded((private, public, test), y[rows.private], y[rows.test], entries)
 
     return ComparisonData(name=path.name, classes=sorted(set(y)), split=split, how=_THIRDS)
 

@@ -274,7 +274,7 @@ def _is_about(about: object) -> bool:
     command = about.get(_COMMAND, [])
     texts = [about.get(_WORKING_FOLDER, ""), about.get(_RUN, ""), *charge.values()]
     texts += command if isinstance(command, list) else [None]
-    if about.get(READING_RULES, 1) not in (1, RULES):
+    if about.get(READING_RULES, 1) not in range(1, RULES + 1):
         return False
     return all(isinstance(text, str) for text in texts) and ((_COMMAND in about) == (_WORKING_FOLDER in about))
 

@@ -24,7 +24,8 @@ from dpensemble.datasets import CSVFormat, read_table
 from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
-from dpensemble.datasets.formats import RULES, EntryRules
+from dpensemble.datasets.excel import is_workbook
+from dpensemble.datasets.formats import WRITTEN_NUMBERS, EntryRules, decimal_of_files
 from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkParts, spark_session
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
@@ -283,7 +284,9 @@ class TableFiles:
 
     def __post_init__(self) -> None:
         # The reader of CSV files puts points into numbers with decimal commas.
-        object.__setattr__(self, "entries", replace(self.entries, decimal=self.form.decimal))
+        has_workbook = any(is_workbook(path) for path in (*self.all_private, self.public) if path is not None)
+        decimal = decimal_of_files(self.form.decimal, has_workbook=has_workbook)
+        object.__setattr__(self, "entries", replace(self.entries, decimal=decimal))
 
     @property
     def all_private(self) -> tuple[Path, ...]:
@@ -326,7 +329,7 @@ class TableFiles:
             like=like,
             not_blank=self._labels_like_blanks(),
             # Earlier versions read every column of numbers as numbers.
-            written=None if not guess or self.entries.rules < RULES else list(self.entries.columns),
+            written=None if not guess or self.entries.rules < WRITTEN_NUMBERS else list(self.entries.columns),
         )
 
     def read_private(self, *, keep_broken: bool, like: Expected) -> pd.DataFrame:
@@ -400,11 +403,11 @@ class TableFiles:
                 f"public={str(self.public)!r} has some: give one of them.",
                 parameter="declared_columns",
             )
-        if self.entries.settings()["columns"] or self.entries.blank:
+        if self.entries.settings()["columns"] or self.entries.blank or self.entries.below_limit != "limit":
             raise InvalidParameterError(
-                "column and blank are about columns of public rows, but declared_columns replace them: leave column "
-                "and blank out, and write plain numbers.",
-                parameter="column",
+                "entries are read as public rows write them, but declared_columns replace public rows: leave column, "
+                "blank and below_limit out, and write plain numbers.",
+                parameter="entries",
             )
         declared = {name: one for name, one in _read_columns(columns).items() if name not in self.drop}
         both = [name for name in declared if name in (self.target, self.unit, budgets)]

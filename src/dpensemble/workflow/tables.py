@@ -467,11 +467,12 @@ def file_tables(
     # As read, entries are texts, which take several times as much memory as numbers.
     del written, target
     release_unused()
+    test, unscored = _test_rows(files, kinds, no_features, groups, like)
     tables = Tables(
         **records,
-        **_test_rows(files, kinds, no_features, groups, like),
+        **test,
         **_public_fields(files, kinds),
-        notes=judgement.notes,
+        notes=(*judgement.notes, *unscored),
         columns=judgement.columns,
         y_public=truth,
         public_units=public_units,
@@ -620,22 +621,30 @@ def _group_entries(table: pd.DataFrame, name: str, groups: Iterable[str], shown:
 
 def _test_rows(
     files: TableFiles, kinds: _ColumnKinds, no_features: Sequence[str], groups: Iterable[str], like: Expected
-) -> dict[str, Any]:
-    """Return the fields of `Tables` that hold the test rows, or none without a test table."""
+) -> tuple[dict[str, Any], list[Note]]:
+    """Return the fields of `Tables` that hold the test rows, or none without a test table, and notes on these rows.
+
+    Public test rows with a blank target are left out, because nothing can be scored on them.
+    """
     if files.test is None:
-        return {}
-    shown = list(kinds.public.columns)
+        return {}, []
+    shown, notes = list(kinds.public.columns), []
     written = files.read(files.test, like=like)
+    truth = _labels_as_classes(_column(written, files.target, "target", "test", shown), kinds.classes)
+    known = truth.notna()
+    if files.test_is_public and known.any() and not known.all():
+        text = f"{len(known) - known.sum():,} of {len(known):,} test rows have a blank {files.target!r}: not scored."
+        notes.append(Note(files.target, text, is_doubtful=False))
+        written, truth = written[known].reset_index(drop=True), truth[known].reset_index(drop=True)
     test_groups = _group_entries(written, "test", groups, shown)
     table = _without(written, (*files.drop, *(name for name in no_features if name != files.target)))
-    truth = _labels_as_classes(_column(table, files.target, "target", "test", shown), kinds.classes)
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
     if not truth.isin(kinds.classes).all():
         raise DataError(
             f"the test table's target has missing labels or labels outside classes={kinds.classes!r}: correct them."
         )
-    return {"X_test": rows, "y_test": truth, "test_groups": test_groups}
+    return {"X_test": rows, "y_test": truth, "test_groups": test_groups}, notes
 
 
 def _public_units(files: TableFiles, public: pd.DataFrame) -> list[Any] | None:
@@ -666,6 +675,16 @@ def _column(table: pd.DataFrame, column: str, parameter: str, name: str, shown: 
         names = ", ".join(str(other) for other in table.columns if other in shown) or "none"
         raise DataError(
             f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has "
-            f"{names}{nearest(column, shown) or '.'}"
+            f"{names}{nearest(column, shown) or _below_lines(shown)}"
         )
     return table[column]
+
+
+def _below_lines(shown: list[Any]) -> str:
+    """Return the end of an error: how to read a table if its public header, without most names, is a title."""
+    without_name = sum(str(name).startswith("Unnamed: ") for name in shown)
+    if 2 * without_name < max(len(shown), 2):
+        return "."
+    return (
+        ". Most columns of the public table have no name: give --skip-lines with the number of lines above its header."
+    )

@@ -36,7 +36,7 @@ from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
-from dpensemble.rows.arguments import readable_array, readable_rows, zeroes_bad
+from dpensemble.rows.arguments import AS_GIVEN, readable_array, readable_rows, zeroes_bad
 from dpensemble.rows.source import BlockSource, Facts, RowSource, converted_source, rows_here
 from dpensemble.student import class_probabilities, default_student, fit_student, marked, release_mark, with_names
 from dpensemble.workflow.learners import scores
@@ -391,6 +391,9 @@ def _prepare(
     seconds = {"encoding": perf_counter() - start}
     alone = public_alone(reader, tables)
     model = clone(model).set_params(classes=tables.classes)
+    if model.takes_tables:
+        # The conversion has prepared the rows already.
+        model.set_params(columns=AS_GIVEN)
     if tables.declared_columns is not None:
         model.set_params(declared_columns=tables.declared_columns)
     asked.check(tables)

@@ -186,13 +186,30 @@ def test_factors_of_scales_fall_with_the_square_of_their_knots(public):
     ],
 )
 def test_few_public_rows_leave_few_directions(public, n_rows, epsilon, n_classes, n_directions):
-    """Records times epsilon decide how many. Several classes then take a table's features as they are from some on."""
+    """Records times epsilon decide how many. From some on, several classes take mixed tables' features as they are."""
     made = fitted_map(None, public, n_rows=n_rows, n_classes=n_classes, epsilon=epsilon)
     assert type(made) is (TableMap if n_directions is None else DirectionsMap if n_classes == 2 else CurvedMap)
     if n_directions is not None:
         directions = made if n_classes == 2 else made.base_
         assert directions.n_directions == n_directions
         assert directions.coarse_first
+
+
+@pytest.mark.parametrize("n_rows", [300, 1000])
+def test_several_classes_of_numbers_have_few_directions_at_every_budget(n_rows):
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(450, 4)))
+    made = fitted_map(None, numbers, n_rows=n_rows, n_classes=4, epsilon=8.0)
+    assert (type(made), made.base_.n_directions) == (CurvedMap, {300: 39, 1000: 71}[n_rows])
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "expected"), [(1000, 4, (43, True)), (1000, 22, (65, False)), (1400, 4, (77, False))]
+)
+def test_smooth_directions_serve_several_classes_of_few_columns_and_records(n_rows, n_columns, expected):
+    """A table with many columns has fewer than two smooth directions for each of them, and keeps all directions."""
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(1000, n_columns)))
+    directions = fitted_map(None, numbers, n_rows=n_rows, n_classes=4, epsilon=3.0).base_
+    assert (directions.n_directions, directions.coarse_first) == expected
 
 
 def test_enough_records_and_public_rows_have_more_directions():

@@ -391,6 +391,17 @@ def effective_directions(feature_map: FeatureMap, public: Rows) -> float:
     return float(own.mean()) ** 2 / of_square if of_square > 0 else 0.0
 
 
+def seen_beside_noise(width: Floats, n_records: float, spread: float) -> Floats:
+    """Return which part of what columns show without noise they show beside noise.
+
+    A logit of variance 1 is spread evenly over `width` directions of rows of length 1. So the coefficient of a
+    direction is 1, in units of the noise ``16 width**2 spread**2`` and of the sampling error ``4 width / n_records``,
+    both squared. A fit keeps ``1 / (1 + error)`` of its variance.
+    """
+    sampling = 4 * width / n_records
+    return (1 + sampling) / (1 + sampling + 16 * width**2 * spread**2)
+
+
 def _of_features(features: Any, mean: Floats, most: int) -> tuple[Floats, Floats]:
     """Return variances, the largest first, and up to `most` directions as columns, from the covariance of features."""
     return _leading(_products(features.T) / features.shape[0] - np.outer(mean, mean), most)

@@ -631,9 +631,12 @@ _FEWEST_NEAR, _MOST_NEAR = 30, 250
 #: Public rows below which no landmarks are chosen, and directions are fewer and smooth. So are those of two classes
 #: below a number of records times epsilon.
 _FEW_ROWS, _FEW_RECORDS = 1000, 3000
+# The same for several classes, where all columns are numbers and get this many directions each. Landmarks stay.
+_FEW_OF_SEVERAL, _DIRECTIONS_A_COLUMN = 4000, 2
 # Directions where rows are few, in multiples of the same root, and at least. Later ones are mostly noise.
 _OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS = 0.8, 10
-# Records times epsilon above which several classes take a table's features as they are where public rows are few.
+# Records times epsilon above which several classes take a table's features as they are where public rows are few and
+# some columns are categories. Leading directions would be of categories, and leave out fine scales of numbers.
 _MOST_OF_SEVERAL = 1100
 #: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
@@ -658,13 +661,20 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
         apart = ColumnDirectionsMap(TableMap(), constant=constant).fit(public)
         if effective_directions(apart, public) > n_directions / 2:
             return apart
+    table = as_table(public)
+    only_numbers = all(is_number(table[name]) for name in table)
     few_records = n_classes == 2 and root**2 < _FEW_RECORDS
     few_rows = n_columns <= MANY_COLUMNS and (n_public < _FEW_ROWS or few_records)
+    if few_rows and n_classes > 2 and root**2 > _MOST_OF_SEVERAL and not only_numbers:
+        return TableMap().fit(public)
+    n_smooth = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS))
+    several = n_classes > 2 and only_numbers and n_smooth >= _DIRECTIONS_A_COLUMN * n_columns
+    smooth = few_rows or (several and root**2 < _FEW_OF_SEVERAL)
+    if smooth:
+        n_directions = n_smooth
     if few_rows:
-        if n_classes > 2 and root**2 > _MOST_OF_SEVERAL:
-            return TableMap().fit(public)
-        n_directions, n_landmarks = int(np.clip(_OF_FEW_ROWS * root, _FEWEST_OF_FEW_ROWS, _MOST_DIRECTIONS)), 0
-    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few_rows)
+        n_landmarks = 0
+    directions = DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=smooth)
     curved = CurvedMap(directions, n_landmarks=n_landmarks, part=_PARTS[n_classes > 2]).fit(public)
     # Without landmarks, rounds of residuals serve two classes better than one round of class sums.
     if n_classes > 2 or curved.landmarks_ is not None:

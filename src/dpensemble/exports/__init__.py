@@ -1,0 +1,1 @@
+"""Students of label moments in other languages: SQL, a score card, and a Python file without dependencies."""
