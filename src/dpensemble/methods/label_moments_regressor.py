@@ -399,16 +399,7 @@ class _NumberSteps(MomentsSteps):
         warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()
-        is_public = self.relation is Relation.REPLACE_ONE
-        coverage = self.design.proven_coverage
-        if is_public and coverage is not None:
-            if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
-                raise InvalidParameterError(
-                    f"proven_coverage={coverage:g} cannot be proven for {self.total:,.0f} units at "
-                    f"epsilon={method.epsilon:g}: take measured intervals (proven_coverage=None), a smaller coverage, "
-                    "more records or a larger epsilon.",
-                    parameter="proven_coverage",
-                )
+        self._require_provable()
         with on_public_rows():
             self.feature_map = self._fitted_map()
         if as_library_transformer(self.feature_map).decoder_ is not None:
@@ -416,6 +407,19 @@ class _NumberSteps(MomentsSteps):
                 f"feature_map={type(self.feature_map).__name__} has another map for the model, which numbers do not "
                 "have: leave feature_map out, or give a map of one set of features.",
                 parameter="feature_map",
+            )
+
+    def _require_provable(self) -> None:
+        """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
+        coverage = self.design.proven_coverage
+        if coverage is None or self.relation is not Relation.REPLACE_ONE:
+            return
+        if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
+            raise InvalidParameterError(
+                f"proven_coverage={coverage:g} cannot be proven for {self.total:,.0f} units at "
+                f"epsilon={self.method.epsilon:g}: take measured intervals (proven_coverage=None), a smaller coverage, "
+                "more records or a larger epsilon.",
+                parameter="proven_coverage",
             )
 
     def _fitted_map(self) -> FeatureMap:
@@ -445,7 +449,7 @@ class _NumberSteps(MomentsSteps):
             NumberRange(self.design.low, self.design.high),
             self.design,
             self.total,
-            mu=self.meter.mu,
+            meter=self.meter,
             units=self.public_units,
             on_done=advance,
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -54,7 +54,7 @@ from dpensemble.moments.residuals import (
     with_total,
 )
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
-from dpensemble.releases.sums import Outcome
+from dpensemble.releases.sums import Outcome, SumsMeter
 
 # Directions as multiples of the root of records times epsilon, and the fewest and most. The same with few public rows.
 _DIRECTIONS, _FEWEST, _MOST = 2.0, 60, 500
@@ -131,8 +131,9 @@ class _Releases:
     """Releases the sums of a run, and adds up what replacing a unit costs, under either relation."""
 
     source: MomentsSource
-    total_weight: float
-    replacing: GaussianCost
+    meter: SumsMeter
+    total_weight: float = 1.0
+    replacing: GaussianCost = field(default_factory=lambda: GaussianCost(0.0))
 
     def of(self, query: RecordsQuery[Outcome], share: float, title: str) -> Outcome:
         """Release a sum for a share of the budget."""
@@ -143,7 +144,7 @@ class _Releases:
 
     def _cost(self, query: RecordsQuery[Outcome], number: int) -> GaussianCost:
         # Under add-or-remove-one the noise is that of removing a unit, and replacing it moves the sum further.
-        charge = self.source.sums.meter.charges[number]
+        charge = self.meter.charges[number]
         further = query.replacing / query.sensitivity(self.source.sums.relation)
         return GaussianCost.of_sum(
             charge["sigma"] / max(further, 1.0), variance=charge["variance"], entries=charge["entries"]
@@ -169,7 +170,7 @@ def release_and_fit_number(
     design: NumberSums,
     total_weight: float,
     *,
-    mu: float,
+    meter: SumsMeter,
     units: PublicUnits,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> LearnedNumber:
@@ -183,14 +184,14 @@ def release_and_fit_number(
     fresh = as_library_transformer(feature_map).as_fresh(public, units.numbers)
     compared = features if fresh is public else bounded_features(feature_map.transform(fresh)) / UNIT
     with one_thread():
-        sums = _Releases(source, 1.0, GaussianCost(0.0))
+        sums = _Releases(source, meter)
         error = 0.0
         if design.count_share:
             total_weight, error = sums.of(UnitCount(), design.count_share, "Statistics")
         sums.total_weight = total_weight
         mean = sums.of(FeatureMean(source.nonnegative), design.mean_share, "Statistics")
         drift = Drift.of(*mean, compared, total_weight, units)
-        run = _Run(sums, rows.trusted_by(drift), declared, design, total_weight, mu)
+        run = _Run(sums, rows.trusted_by(drift), declared, design, total_weight)
         model = run.model(on_done)
         if design.proven_coverage is not None:
             run.prove(model, error)
@@ -212,10 +213,9 @@ class _Run:
         declared: NumberRange,
         design: NumberSums,
         total_weight: float,
-        mu: float,
     ) -> None:
         self.sums, self.rows, self.declared, self.design = sums, rows, declared, design
-        self.total, self.mu = total_weight, mu
+        self.total, self.mu = total_weight, sums.meter.mu
         self.counts_bad = sums.source.blocks.zeroes_bad
         self.rounds: list[ClippedRound] = []
         self.readable = 1.0
@@ -224,26 +224,24 @@ class _Run:
     def model(self, on_done: Callable[[int], None]) -> NumberModel:
         """Release everything but the proof, and return the model."""
         scale, first_limit = self._scale()
-        law, start = Law.normal(_FIRST_LAW), Fit.start(self.rows)
-        found: ResidualFit | None = None
-        shares = self.design.shares
+        law, shares = Law.normal(_FIRST_LAW), self.design.shares
+        found = ResidualFit(Fit.start(self.rows), 0.0)
         for number, share in enumerate(shares):
-            tau = first_limit
-            centre = None
-            if found is not None:
-                centre = found.coefficients
-                law = self._law(scale, centre, self.design.residuals_share)
-                found = fit_residuals(self.rounds, self.rows, law, found.fit, n_units=self.n_read)
-                centre = found.coefficients
-                tau = self._limit(law, found, scale, share)
-            query = ResidualSum(scale, centre, tau)
-            released = self.sums.of(query, share, f"Round {number + 1} of {len(shares)}")
+            centre, tau = None, first_limit
+            if number:
+                law = self._law(scale, found.coefficients, self.design.residuals_share)
+                found = self._fitted(law, found)
+                centre, tau = found.coefficients, self._limit(law, found, scale, share)
+            released = self.sums.of(ResidualSum(scale, centre, tau), share, f"Round {number + 1} of {len(shares)}")
             # A bad record adds zeros, so the mean over records that can be read is larger.
             values, spread = released.values / self.readable, released.spread / self.readable
             self.rounds.append(replace(released, values=values, spread=spread))
-            found = fit_residuals(self.rounds, self.rows, law, start if found is None else found.fit, n_units=self.n_read)
+            found = self._fitted(law, found)
             on_done(1)
         return self._published(scale, law, found)
+
+    def _fitted(self, law: Law, start: ResidualFit) -> ResidualFit:
+        return fit_residuals(self.rounds, self.rows, law, start.fit, n_units=self.n_read)
 
     @property
     def n_read(self) -> float:
@@ -345,13 +343,15 @@ class _Run:
         """Return what replacing a unit costs in the whole run, with the sum that is still to come."""
         sums = self.sums.source.sums
         further = max(_NESTED_QUERY.replacing / _NESTED_QUERY.sensitivity(sums.relation), 1.0)
-        sigma = sums.meter.sigma(self.design.proof_share) / further
+        sigma = self.sums.meter.sigma(self.design.proof_share) / further
         return self.sums.replacing + GaussianCost.of_sum(sigma, variance=2**60, entries=len(_NESTED))
 
 
 _QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 # For sensitivities, which are the same for all intervals.
-_NESTED_QUERY = NestedCounts(False, Scale(NumberRange(0.0, 1.0), 0.0, 1.0), np.zeros(1), np.zeros(0), np.zeros((0, 1, 2)))
+_NESTED_QUERY = NestedCounts(
+    False, Scale(NumberRange(0.0, 1.0), 0.0, 1.0), np.zeros(1), np.zeros(0), np.zeros((0, 1, 2))
+)
 
 
 def provable(coverage: float, n_units: float, mu: float, share: float) -> bool:
