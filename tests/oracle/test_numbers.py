@@ -188,7 +188,7 @@ def test_proofs_use_what_replacing_costs_under_both_relations():
     assert squares == pytest.approx(sum(sigma**-2 for sigma in sigmas))
     model, squares = replacing_costs("add-or-remove-one")
     sigmas = [charge["sigma"] for charge in model.charges_]
-    # A mean of signed features and clipped residuals count twice, histograms the root of 2, and the number at most once.
+    # A mean of signed features and clipped residuals count twice, histograms the root of 2, the number at most once.
     further = [1, 2, math.sqrt(2), 2, math.sqrt(2), 2, math.sqrt(2), 2, math.sqrt(2), math.sqrt(2)]
     assert squares == pytest.approx(sum((f / sigma) ** 2 for f, sigma in zip(further, sigmas, strict=True)))
 
