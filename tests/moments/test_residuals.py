@@ -92,7 +92,7 @@ def test_the_law_keeps_the_mass_of_tails_that_noise_hides():
     counts[-3:] = 20
     law = Law.of(counts, edges, noise=50.0)
     assert law.chances.sum() == pytest.approx(1)
-    assert law.chances[law.points > 1].sum() == pytest.approx(60 / 6060, rel=1e-6)
+    assert law.chances[law.points > 0.2].sum() == pytest.approx(60 / 6060, rel=1e-6)
     noise = np.random.default_rng(0).normal(scale=50, size=len(counts))
     assert np.isfinite(Law.of(noise, edges, 50.0).chances).all()
 
@@ -110,7 +110,7 @@ def test_the_link_is_the_mean_of_clipped_residuals(tau):
     assert slope == pytest.approx(inside, abs=0.06)
 
 
-def world(n=6000, seed=0):
+def world(n=3000, seed=0):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
     feature_map = DirectionsMap(TableMap(), n_directions=25, constant=0.2).fit(X)
@@ -121,10 +121,10 @@ def world(n=6000, seed=0):
     return rows, features, coefficients, target
 
 
-def test_the_fit_finds_the_function_whatever_the_limit():
+def test_the_fit_finds_the_function_at_a_small_and_a_large_limit():
     rows, features, coefficients, target = world()
     true, errors = features @ coefficients, {}
-    for tau in (0.3, 5.0):
+    for tau in (1.5, 5.0):
         values = features.T @ np.clip(target / tau, -1, 1) / len(target)
         found = fit_residuals(
             [ClippedRound(None, tau, values, 1e-4)], rows, Law.normal(0.5), Fit.start(rows), n_units=len(target)

@@ -319,8 +319,8 @@ def quantile_of_cells(q: float, counts: Floats, edges: Floats, declared: NumberR
     return float(np.interp(q, np.append(0.0, below) + 1e-12 * np.arange(len(points)), points))
 
 
-# Points of a cell, and of a table of the link. A tail is noise until its count exceeds this many deviations.
-_POINTS_OF_CELL, _POINTS_OF_TABLE, _CLEAR = 5, 401, 3.5
+# Points of a cell, of a table of the link and of its ends. A tail is noise until its count exceeds some deviations.
+_POINTS_OF_CELL, _POINTS_OF_TABLE, _POINTS_OF_TAIL, _CLEAR = 5, 401, 40, 3.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,8 +374,10 @@ class Law:
 
     def link(self, tau: float) -> _Link:
         """Return what a clipped residual is expected to be, given how far the prediction is off."""
-        reach = max(6 * tau, 2 * math.sqrt(float(self.chances @ self.points**2)))
-        apart = np.linspace(-reach, reach, _POINTS_OF_TABLE)
+        reach = 6 * tau + 2 * math.sqrt(float(self.chances @ self.points**2))
+        # Further out the mean changes slowly, until every residual is cut.
+        outer = np.geomspace(reach, reach + tau + float(np.abs(self.points).max()), _POINTS_OF_TAIL)[1:]
+        apart = np.concatenate([-outer[::-1], np.linspace(-reach, reach, _POINTS_OF_TABLE), outer])
         clipped = np.clip((apart[:, None] + self.points) / tau, -1.0, 1.0)
         means = clipped @ self.chances
         variances = (clipped**2) @ self.chances - means**2
