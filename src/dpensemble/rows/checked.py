@@ -50,7 +50,7 @@ from dpensemble.rows.arguments import (
 )
 from dpensemble.rows.source import columns_of
 
-_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
+_RANGES = ". To predict a number, use LabelMomentsRegressor in Python, or cut the number into ranges"
 _Mask = NDArray[np.bool_]
 
 
