@@ -190,7 +190,7 @@ def narrowed(model: LabelMomentsRegressor, data: dict) -> tuple[float, float]:
 
 
 def without_privacy(data: dict) -> dict[str, dict[str, float]]:
-    """Return figures of ridge regression and of boosting on histograms, without privacy, and of the median alone."""
+    """Return figures of ridge regression and of boosting without privacy, and of a constant, the median."""
     X, test = encoded(data["X"], data["public"]), encoded(data["X_test"], data["public"])
     y, found = data["y"], {}
     for name, model in {

@@ -128,7 +128,7 @@ def test_a_proven_end_at_the_range_is_open():
 
 
 def test_all_prefixes_keep_the_bound_as_often_as_stated():
-    """False-alarm rate below 1e-6: 20,000 draws of 6 cells, of which at most 10 % may break a bound."""
+    """False-alarm rate below 1e-6: 20,000 draws of 6 cells. At most 10 % may break a bound."""
     draws = np.random.default_rng(0).normal(size=(20_000, 6)).cumsum(axis=1)
     broken = (draws > bounds_of_prefixes(6, 1.0, 0.1)).any(axis=1).mean()
     # Chernoff's bound and the union are not tight, but half of the noise would break them.

@@ -7,8 +7,8 @@ prediction of a model that was published before. Two kinds of sums touch private
 - `CellCounts`: a one in the cell of the record. `TargetCounts` has cells of the target, `ResidualCounts` has cells of
   the residual by group of the prediction, and `NestedCounts` has nested intervals.
 
-Scale, model, ``tau`` and cells are public or were released before. So clip and cell of a record depend on that record
-alone, to the last digit: predictions are exact sums, and every other step works entry by entry.
+Scale, model, ``tau`` and cells are public or were released before. So clip and cell of a record do not depend on
+other records, to the last digit: predictions are exact sums, and every other step works entry by entry.
 
 **The fit** (`fit_residuals`). Let ``u = f(x) + e``, where the law of ``e`` was released as a histogram (`Law`). Then a
 released mean of clipped residuals around ``c`` is a normal observation of ``E phi h(f - c)``, with ``h(d) = E clip(d +
@@ -104,7 +104,7 @@ class Scale:
         return numbers if self.shift is None else np.log(numbers - self.range.low + self.shift)
 
     def of_codes(self, codes: Integers) -> Floats:
-        """Return targets on the scale, rounded, so that a target depends on its code alone."""
+        """Return targets on the scale, rounded, so that a target depends on nothing but its code."""
         along = (self.transformed(self.range.numbers(codes)) - self.middle) / self.spread
         return np.asarray(np.rint(along * _UNITS) / _UNITS)
 

@@ -261,7 +261,7 @@ def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: i
 def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first: int = 0) -> Integers:
     """Return numbers to predict as whole multiples of the range's unit. `first` is the row of the first number.
 
-    Each entry is read separately. An entry that is no finite number raises an error, or is `BAD` with `keep_bad`.
+    Each entry is read separately. An entry that is not a finite number raises an error, or is `BAD` with `keep_bad`.
     """
     if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(y)):
         raise DataError(
