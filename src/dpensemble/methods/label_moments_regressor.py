@@ -143,7 +143,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.feature_map is None or hasattr(self.feature_map, "numeric_columns")
+        tags.input_tags.allow_nan = self.feature_map is None
         tags.input_tags.string = True
         return tags
 
