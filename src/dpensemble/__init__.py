@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         VanishingPATEClassifier,
         WeightingPATEClassifier,
     )
+    from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
     from dpensemble.server import Ledger
@@ -68,6 +69,7 @@ __all__ = [
     "Basis",
     "Budget",
     "Guarantee",
+    "LabelMomentsRegressor",
     "Ledger",
     "Plan",
     "PrivacyCost",
@@ -105,6 +107,7 @@ _ROOMS = {
     "guarantee": ("Budget", "Guarantee"),
     "server": ("Ledger",),
     "engine.run": ("total_spent",),
+    "methods.label_moments_regressor": ("LabelMomentsRegressor",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
     "workflow.table_size": ("TableSizePlan", "plan_label_moments"),

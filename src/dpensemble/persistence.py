@@ -47,6 +47,7 @@ from dpensemble.moments.discriminant import DiscriminantModel
 from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, KernelDirections, Nearness, WhitenedNumbers
 from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.moments.maps.grid import SnappedMap
+from dpensemble.moments.numbers import NumberModel
 from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 
 __all__ = ["load_classifier", "require_savable", "save_classifier"]
@@ -167,7 +168,7 @@ _CLASSIFIERS = (
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OF_LANDMARKS = (CurvedDecoder, BesideMap, Nearness, WhitenedNumbers, KernelDirections)
 _OWN_MAPS = (TableMap, DirectionsMap, ColumnDirectionsMap, SnappedMap, ImageMap, *_OF_LANDMARKS)
-_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel)
+_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel, NumberModel)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Not on skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(

@@ -298,6 +298,29 @@ class NamedPipeline(Pipeline):
         """Return the logarithms of the probabilities, shape (n_rows, n_classes)."""
         return self._in_blocks(X, partial(super().predict_log_proba, **params))
 
+    @_last_step_has("predict_median")
+    @takes_any_frame
+    def predict_median(self, X: Rows) -> Rows:
+        """Return the median that a model of a number states for each row, shape (n_rows,)."""
+        return self._in_blocks(X, lambda rows: self.steps[-1][1].predict_median(self[:-1].transform(rows)))
+
+    @_last_step_has("predict_quantile")
+    @takes_any_frame
+    def predict_quantile(self, X: Rows, q: float) -> Rows:
+        """Return a quantile that a model of a number states for each row, shape (n_rows,)."""
+        return self._in_blocks(X, lambda rows: self.steps[-1][1].predict_quantile(self[:-1].transform(rows), q))
+
+    @_last_step_has("predict_interval")
+    @takes_any_frame
+    def predict_interval(self, X: Rows, coverage: float = 0.9, *, guaranteed: bool = False) -> Rows:
+        """Return the interval that a model of a number states for each row, shape (n_rows, 2)."""
+
+        def intervals(rows: Rows) -> Rows:
+            features = self[:-1].transform(rows)
+            return self.steps[-1][1].predict_interval(features, coverage, guaranteed=guaranteed)
+
+        return self._in_blocks(X, intervals)
+
     @_last_step_has("explanation")
     @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> object:

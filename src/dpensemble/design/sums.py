@@ -140,3 +140,61 @@ class NoisySums(Design):
             "relation": self.relation.value,
             "n_teachers": None,
         }
+
+
+# Shares of what the mean and the count leave: counts of the target, rounds, counts of residuals between rounds, counts
+# at the end. And the share of a proof, if there is one.
+_TARGET, _ROUNDS, _RESIDUALS, _COUNTS = 0.04, (0.2, 0.25, 0.36), 0.03, 0.09
+_PROOF = 0.15
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NumberSums(NoisySums):
+    """Noisy sums for a number: its counts, three rounds of clipped residuals, and counts of residuals. Public.
+
+    Parameters
+    ----------
+    low, high : float
+        The declared range.
+    proven_coverage : float or None
+        Coverage that intervals should be proven to have, or None if none are to be proven.
+    """
+
+    low: float
+    high: float
+    proven_coverage: float | None = None
+    compares_rows: bool = True
+
+    @property
+    def proof_share(self) -> float:
+        """Share of the budget that counts of nested intervals take."""
+        return 0.0 if self.proven_coverage is None else _PROOF
+
+    @property
+    def _left(self) -> float:
+        return 1 - self.count_share - self.mean_share - self.proof_share
+
+    @property
+    def target_share(self) -> float:
+        """Share of the budget that counts of the target take."""
+        return self._left * _TARGET
+
+    @property
+    def residuals_share(self) -> float:
+        """Share of the budget that each count of residuals between two rounds takes."""
+        return self._left * _RESIDUALS
+
+    @property
+    def last_share(self) -> float:
+        """Share of the budget that the last counts of residuals take."""
+        return self._left * _COUNTS
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the budget's ``mu**2`` that each round takes."""
+        return tuple(self._left * share for share in _ROUNDS)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        settings = super().settings() | {"low": self.low, "high": self.high, "proven_coverage": self.proven_coverage}
+        return {name: value for name, value in settings.items() if name != "n_classes"}

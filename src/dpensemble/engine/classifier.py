@@ -142,7 +142,12 @@ def explained(student: object, rows: ArrayLike, *, bands: bool) -> Explanation:
 
 
 # Methods that take rows.
-_READERS = frozenset({"fit", "fit_blocks", "predict", "predict_proba", "score", "explain"})
+_READERS = frozenset(
+    {
+        *("fit", "fit_blocks", "predict", "predict_proba", "score", "explain"),
+        *("predict_median", "predict_quantile", "predict_interval"),
+    }
+)
 
 
 def _field_of_result(name: str) -> Any:
@@ -150,8 +155,8 @@ def _field_of_result(name: str) -> Any:
     return property(attrgetter(f"result_.{name}"), doc=f"`Result.{name}` of the run.")
 
 
-class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """A classifier whose `fit` stores ``result_``. The run's other attributes are read-only views of its fields."""
+class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
+    """An estimator whose `fit` stores ``result_``. The run's other attributes are read-only views of its fields."""
 
     #: Whether `fit` takes tables with texts and blanks.
     takes_tables: ClassVar[bool] = False
@@ -168,15 +173,10 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     result_: Result
 
     charges_ = _field_of_result("charges")
-    classes_ = _field_of_result("classes")
     design_ = _field_of_result("design")
     drift_ = _field_of_result("drift")
-    effects_ = _field_of_result("effects")
     guarantee_ = _field_of_result("guarantee")
-    labels_ = _field_of_result("labels")
-    law_ = _field_of_result("law")
     readable_share_ = _field_of_result("readable_share")
-    recommendation_ = _field_of_result("recommendation")
     seconds_ = _field_of_result("seconds")
     spend_ = _field_of_result("spend")
     student_ = _field_of_result("student")
@@ -195,6 +195,25 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
     @abstractmethod
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
+
+    def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
+        """Return what `read` makes of checked rows, block by block. Errors name rows of the whole."""
+        try:
+            return in_blocks(X, lambda rows: read(self._new_rows(rows)))
+        except DataError:
+            if not is_table(X):
+                self._new_rows(X)
+            raise
+
+
+class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, PrivateEstimator):
+    """A private estimator of classes."""
+
+    classes_ = _field_of_result("classes")
+    effects_ = _field_of_result("effects")
+    labels_ = _field_of_result("labels")
+    law_ = _field_of_result("law")
+    recommendation_ = _field_of_result("recommendation")
 
     @takes_any_frame
     def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
@@ -238,15 +257,6 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, BaseEstimator, metac
         labels: NDArray[Any] = self._in_blocks(X, self.student_.predict)
         return labels
 
-    def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
-        """Return what `read` makes of checked rows, block by block. Errors name rows of the whole."""
-        try:
-            return in_blocks(X, lambda rows: read(self._new_rows(rows)))
-        except DataError:
-            if not is_table(X):
-                self._new_rows(X)
-            raise
-
     @takes_any_frame
     def predict_proba(self, X: Any) -> Floats:
         """Return the student's class probabilities for each row. This costs no privacy.
@@ -288,8 +298,8 @@ class ArrayClassifier(PrivateClassifier):
             )
 
 
-class TableClassifier(PrivateClassifier):
-    """A classifier whose student takes rows in the form of the training rows."""
+class ReadsTables(PrivateEstimator):
+    """An estimator whose student takes rows in the form of the training rows."""
 
     takes_tables: ClassVar[bool] = True
     compares_public_rows: ClassVar[bool] = True
@@ -303,6 +313,10 @@ class TableClassifier(PrivateClassifier):
             # The student begins with that step.
             return self.student_.in_order(X)
         return arguments.new_rows(self, X, self.columns_)
+
+
+class TableClassifier(ReadsTables, PrivateClassifier):
+    """A classifier of tables."""
 
     @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:

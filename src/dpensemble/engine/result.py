@@ -41,7 +41,7 @@ class Result(ShownAsSentences):
 
     #: Everything public about the run, including the computed noise. Each kind of design has its own attributes.
     design: Any
-    #: Declared labels, sorted.
+    #: Declared labels, sorted. None of them if a number is predicted.
     classes: NDArray[Any]
     guarantee: Guarantee
     #: The publishable classifier, or a list of models if models themselves were released.
@@ -73,6 +73,9 @@ class Result(ShownAsSentences):
         lines = [" ".join(self.guarantee.sentences()), self._released()]
         if self.recommendation is not None:
             lines.append(f"Method: {self.recommendation.method}. {self.recommendation.why}")
+        if not len(self.classes):
+            lines.append(f"The student reads {self.n_features:,} features and predicts a number.")
+            return "\n".join(lines)
         names = ", ".join(map(str, self.classes[:_MOST_NAMED]))
         more = f" and {len(self.classes) - _MOST_NAMED} more" if len(self.classes) > _MOST_NAMED else ""
         n_classes = len(self.classes)

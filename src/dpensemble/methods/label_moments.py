@@ -47,6 +47,7 @@ from dpensemble.moments.maps.directions import effective_directions, seen_beside
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
 from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.moments.residuals import NumberRange
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows import arguments
@@ -59,7 +60,7 @@ from dpensemble.rows.arguments import (
     sorted_classes,
     zeroes_bad,
 )
-from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
+from dpensemble.rows.checked import RowCheck, TableForm, Units, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 from dpensemble.rows.source import BlockSource, Read, RowSource
 from dpensemble.student import distilled, marked, require_no_blanks, with_names
@@ -73,7 +74,7 @@ _MOST_REPLACED = 500
 _MANY_COLUMNS, _LEAST_SEEN = 30, 0.5
 
 
-class _MomentsSteps(Steps):
+class MomentsSteps(Steps):
     """The steps of `LabelMomentsClassifier`."""
 
     stage: ClassVar[tuple[str, str]] = ("moments", "Releasing moments")
@@ -204,10 +205,9 @@ class _MomentsSteps(Steps):
         # it. An image with an unusable pixel is a bad record, and must not end the reading of all rows.
         return not stated.reads_rows_by_place or zeroes or self.has_units or self.relation is not Relation.REPLACE_ONE
 
-    def charge_and_release(self, advance: Callable[[float], None]) -> None:
-        """Charge for all rounds and release their sums, and fit the model between them."""
-        public, classes, design, grid, map_ = self.public, self.classes, self.design, self.grid, self.feature_map
-        zeroes = zeroes_bad(self.method)
+    def _source(self) -> MomentsSource:
+        """Return the private records behind the map, or behind cells of columns, and the releaser of their sums."""
+        grid, map_, zeroes = self.grid, self.feature_map, zeroes_bad(self.method)
         features = Features(
             (as_library_transformer(map_).for_sums or map_.transform) if grid is None else grid.one_hot,
             alone=grid is None and self._one_row_at_a_time(zeroes),
@@ -217,12 +217,17 @@ class _MomentsSteps(Steps):
         )
         recent = map_ is not None and as_library_transformer(map_).is_recent
         kept_as = "a noisy sum by a recent map" if recent else "a noisy sum"
-        source = MomentsSource(
+        return MomentsSource(
             blocks=SumsOfRecords(self.records, features),
             nonnegative=map_ is None or bool(map_.nonnegative_),
             sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise, kept_as=kept_as),
             same=self.records.same,
         )
+
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for all rounds and release their sums, and fit the model between them."""
+        public, classes, design, grid, map_ = self.public, self.classes, self.design, self.grid, self.feature_map
+        source = self._source()
         if grid is not None:
             few = public if len(public) else None
             more: dict[str, Any] = {"units": self.public_units, "on_done": advance}
@@ -290,24 +295,24 @@ def _form(method: LabelMomentsClassifier, public: Rows) -> TableForm:
     return TableForm(public.iloc[:0], method.declared_columns is not None, encoded=method.feature_map is None)
 
 
-def _steps_of_blocks(
-    method: Any,
+def records_of_blocks(
+    method: Rows,
     read: Read | RowSource,
-    X_public: Any,
+    X_public: Rows,
     n_records: int | None,
     units: ArrayLike | None,
-    fewest_units: int | None,
     public_units: ArrayLike | None,
-) -> _MomentsSteps:
-    """Check the arguments of `LabelMomentsClassifier.fit_blocks`, and return the steps of the run."""
+    *,
+    number: NumberRange | None = None,
+) -> tuple[CheckedRecords, Rows, PublicUnits]:
+    """Check the arguments of `fit_blocks`, and pass over the records once. Return them, public rows and their units.
+
+    Labels are of the method's classes, unless the range of a `number` is declared.
+    """
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
-    form, classes = (
-        _form(method, public),
-        sorted_classes(method.classes),
-    )
-    check = RowCheck(form, classes, zeroes_bad(method))
+    check = row_check(method, public, number)
     if callable(read):
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
@@ -326,9 +331,13 @@ def _steps_of_blocks(
     records, whose = CheckedRecords.of_source(source, check), PublicUnits(numbers, private=units is not None)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
-    n_units = integer_between("n_records", records.n_units, 1, 2**40)
-    found_budget = _MomentsSteps.budget_of(method, n_units, fewest_units, has_units=whose.private)
-    return _MomentsSteps(method, records, public, classes, None, float(n_units), whose, found_budget)
+    return records, public, whose
+
+
+def row_check(method: Rows, public: Rows, number: NumberRange | None = None, units: Units | None = None) -> RowCheck:
+    """Return the check of private rows: labels are of the method's classes, unless the range of a `number` is given."""
+    classes = sorted_classes(method.classes) if number is None else np.empty(0)
+    return RowCheck(_form(method, public), classes, zeroes_bad(method), units, number=number)
 
 
 def _require_number(n_records: int, counted: int) -> None:
@@ -566,15 +575,14 @@ class LabelMomentsClassifier(TableClassifier):
         """Fit to rows and labels that `checked_tables` returned, within `guarded_fit`."""
         whose = PublicUnits(public_units, private=owners.units is not None)
         epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
-        found_budget = _MomentsSteps.budget_of(self, owners.n_units, fewest_units, has_units=whose.private)
+        found_budget = MomentsSteps.budget_of(self, owners.n_units, fewest_units, has_units=whose.private)
         units, groups, total = None, None, float(len(X))
         if epsilons is not None or owners.units is not None:
             weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found_budget[0].delta)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
-        form = _form(self, public)
         classes = sorted_classes(self.classes)
-        records = CheckedRecords.in_memory(X, y, RowCheck(form, classes, zeroes_bad(self), units))
-        self.result_ = run_steps(_MomentsSteps(self, records, public, classes, groups, total, whose, found_budget))
+        records = CheckedRecords.in_memory(X, y, row_check(self, public, units=units))
+        self.result_ = run_steps(MomentsSteps(self, records, public, classes, groups, total, whose, found_budget))
         return self
 
     @takes_any_frame
@@ -620,8 +628,13 @@ class LabelMomentsClassifier(TableClassifier):
         with guarded_fit(self, ledger):
             rows = PreparedRows(self, X_public)
             rows.warn(units, read)
-            given = (rows.blocks(read), rows.X_public, n_records, units, fewest_units, public_units)
-            self.result_ = run_steps(_steps_of_blocks(self, *given))
+            given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
+            records, public, whose = records_of_blocks(self, *given)
+            n_units = integer_between("n_records", records.n_units, 1, 2**40)
+            found_budget = MomentsSteps.budget_of(self, n_units, fewest_units, has_units=whose.private)
+            classes = sorted_classes(self.classes)
+            steps = MomentsSteps(self, records, public, classes, None, float(n_units), whose, found_budget)
+            self.result_ = run_steps(steps)
             rows.publish(self)
         return self
 

@@ -170,7 +170,7 @@ def fit_moments(rounds: Sequence[Moments], public: PublicRows, start: Fit, *, n_
         precision = information + rate.slope.T @ rate.slope
         pulls = [one.slope.T @ one.surprise(place) for one in observed]
         evidence = precision @ coefficients + np.sum(pulls, axis=0)
-        best, scales = _most_likely_of_two(precision, evidence, public.blocks, scales, typical, updates)
+        best, scales = most_likely_column(precision, evidence, public.blocks, scales, typical, updates)
         along = np.asarray(public.features @ (change := best - coefficients))
         part, place = _step(coefficients, change, along, observed, seen, place, scales[public.blocks])
         coefficients = coefficients + part * change
@@ -275,7 +275,7 @@ def _step(
     return part, seen.at(place.scores + part * along)
 
 
-def _most_likely_of_two(
+def most_likely_column(
     precision: Floats,
     evidence: Floats,
     blocks: NDArray[np.int64],

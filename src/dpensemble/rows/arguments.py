@@ -166,8 +166,8 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
             check_classification_targets(distinct)
         except ValueError:
             raise InvalidParameterError(
-                f"Unknown label type: classes={shown(classes)} are not names or whole numbers; predicting a number "
-                "(regression) is not supported, so cut the number into ranges and declare them as classes.",
+                f"Unknown label type: classes={shown(classes)} are not names or whole numbers; to predict a number, "
+                "use LabelMomentsRegressor in Python, or cut the number into ranges and declare them as classes.",
                 parameter="classes",
             ) from None
     return distinct

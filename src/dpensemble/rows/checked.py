@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
@@ -35,6 +36,7 @@ from dpensemble._entries import (
 )
 from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
+from dpensemble.moments.residuals import NumberRange
 from dpensemble.rows.arguments import (
     BAD,
     as_numbers,
@@ -48,7 +50,7 @@ from dpensemble.rows.arguments import (
 )
 from dpensemble.rows.source import columns_of
 
-_RANGES = ". Cut a number to predict into ranges, because regression is not supported"
+_RANGES = ". To predict a number, use LabelMomentsRegressor in Python, or cut the number into ranges"
 _Mask = NDArray[np.bool_]
 
 
@@ -185,7 +187,8 @@ class RowCheck:
     """Makes checked records of given rows. It is the same in every pass over the rows.
 
     With `zeroes`, a bad record is kept, as one that adds nothing, and a record without a unit is left out. Otherwise
-    both raise errors. Without `units` each record is a unit. `target` and `unit` are columns of a source.
+    both raise errors. Without `units` each record is a unit. `target` and `unit` are columns of a source. With the
+    declared range of a `number`, labels are numbers, and there are no classes.
     """
 
     form: TableForm | NumberForm
@@ -194,6 +197,7 @@ class RowCheck:
     units: Units | None = None
     target: str | None = None
     unit: str | None = None
+    number: NumberRange | None = None
 
     def checked_blocks(self, tables: Iterable[Rows]) -> Iterator[CheckedBlock]:
         """Yield the records of each table as a block. Errors name rows by their number in all tables."""
@@ -219,7 +223,10 @@ class RowCheck:
     def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> CheckedBlock:
         """Return records as a block: converted, with class ids and weights. Both were checked before."""
         rows, good = self.form.converted(X, zeroes=self.zeroes, first=first)
-        targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
+        if self.number is None:
+            targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
+        else:
+            targets = number_codes(self.number, y, keep_bad=self.zeroes, first=first)
         targets[~good] = BAD
         if self.units is None:
             return CheckedBlock(rows, targets, np.ones(len(targets)))
@@ -249,6 +256,26 @@ def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: i
             f"nothing (on_bad_record='zero'){ranges}."
         )
     return ids
+
+
+def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first: int = 0) -> Integers:
+    """Return numbers to predict as whole multiples of the range's unit. `first` is the row of the first number.
+
+    Each entry is read separately. An entry that is not a finite number raises an error, or is `BAD` with `keep_bad`.
+    """
+    if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(y)):
+        raise DataError(
+            "y has texts or dates, but the target of a regression is a number: give numbers, such as days since a "
+            "public date."
+        )
+    values = as_numbers(pd.DataFrame({"y": label_array(y)})).to_numpy()[:, 0]
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size and not keep_bad:
+        raise DataError(
+            f"Input y contains infinity, or an entry that is not a number (the first in row {first + bad[0]}, counting "
+            "from 0): correct it, or let such records add nothing (on_bad_record='zero')."
+        )
+    return number.codes(values)
 
 
 def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:

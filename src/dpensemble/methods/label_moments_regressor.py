@@ -1,0 +1,491 @@
+"""A regressor from noisy moments of a number, with medians, quantiles and intervals from the same release."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._checks import integer_between, member, real_between
+from dpensemble._entries import Floats, Rows, require_labels, require_readable
+from dpensemble._hide_private_rows import on_public_rows
+from dpensemble.accounting import EVERYONE, Group
+from dpensemble.datasets.frames import takes_any_frame
+from dpensemble.datasets.public_facts import warn_of_columns
+from dpensemble.datasets.tables import as_library_transformer
+from dpensemble.design.sums import NumberSums
+from dpensemble.engine import classifier
+from dpensemble.engine.classifier import ReadsTables
+from dpensemble.engine.planned import store_params
+from dpensemble.engine.records import ReleasedLabels
+from dpensemble.engine.result import Result
+from dpensemble.engine.run import compared_once, guarded_fit, run_steps
+from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
+from dpensemble.guarantee import Budget
+from dpensemble.methods.label_moments import MomentsSteps, records_of_blocks, row_check
+from dpensemble.moments.learning import bytes_needed
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.maps.tables import fitted_map
+from dpensemble.moments.numbers import LearnedNumber, number_map, provable, release_and_fit_number
+from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.moments.residuals import NumberRange
+from dpensemble.relations import Relation
+from dpensemble.releases import ReleasedTable
+from dpensemble.rows import arguments
+from dpensemble.rows.arguments import Owners, PreparedRows, zeroes_bad
+from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.passes import CheckedRecords
+from dpensemble.rows.source import Read, RowSource
+
+
+class LabelMomentsRegressor(RegressorMixin, ReadsTables):
+    """Private regressor by noisy moments of a number: mean, median, quantiles and intervals from one release.
+
+    Every unit adds one bounded vector to a few noisy sums: features, weighted by how far its number is from what was
+    published before, cut to a published limit. And it adds a one to a cell of noisy histograms. The model is fitted to
+    the sums and to public rows, which need no targets. Nothing is tuned.
+
+    Parameters
+    ----------
+    low, high : float
+        The range of the target, in its units. Must not be read off private records. Numbers outside count as the end of
+        the range. A range that is some hundred times too wide costs little.
+    feature_map : scikit-learn transformer, optional
+        Turns rows into features. It is cloned and fitted on public rows. By default tables are read column by column,
+        along their principal directions over public rows.
+    columns : dict of str to str or "as given", optional
+        As for `LabelMomentsClassifier`.
+    proven_coverage : float, optional
+        Coverage, such as 0.9, that intervals should be proven to have. 15 % of the budget then pays for a histogram
+        that proves ``predict_interval(X, coverage, guaranteed=True)``.
+    epsilon, delta
+        As for `LabelMomentsClassifier`. All of the budget is used.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Neighbouring relation. Under the second the number of units is released with noise, too.
+    on_bad_record : {"raise", "zero"}, default="raise"
+        How to treat a record with an infinite entry, a target that is not a finite number, or a row that the map cannot
+        read. With ``"raise"`` the run is refused, so one person can stop it. With ``"zero"`` the record adds nothing to
+        moments, and has cells of its own in the histograms.
+    insecure_release_seed : int, optional
+        Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
+
+    Attributes
+    ----------
+    student_ : Pipeline
+        Feature map and published model. It takes rows in their original form, and may be published.
+    rounds_ : tuple of ClippedRound
+        The released moments of each round. May be published.
+    beyond_range_ : ReleasedTable
+        Shares of records below ``low`` and above ``high``, and the standard deviation of their noise. May be published.
+    guarantee_ : Guarantee
+        The privacy guarantee.
+    design_ : NumberSums
+        Rounds, shares of the budget and noise. Public.
+    charges_ : tuple of dict
+        ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
+    drift_ : Drift
+        A test of whether public rows look like the private ones, from a released mean. May be published.
+    readable_share_ : ReadableShare or None
+        Estimated share of private records that could be read, when bad records add zeros. May be published.
+
+    Notes
+    -----
+    ``predict`` estimates the mean, which is best for squared error. ``predict_median`` is best for absolute error.
+    Measured intervals are read off a released histogram of the training records, with a margin for its noise. They
+    should cover new records as often as asked, and nothing proves that. Proven intervals are wider.
+
+    References
+    ----------
+    Method and proofs are this library's (`dpensemble.moments.residuals`, `dpensemble.moments.numbers`). The exact
+    trade-off is from B. Balle and Y.-X. Wang, ICML 2018, and J. Dong, A. Roth and W. Su, JRSS B 2022.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 3)); y = 50 + 10 * X[:, 0] + rng.normal(size=4000)
+    >>> model = LabelMomentsRegressor(0, 1000, epsilon=1.0, insecure_release_seed=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(1000, 3)))
+    >>> low, high = model.predict_interval(X, coverage=0.9).T
+    >>> bool(model.score(X, y) > 0.8), bool(np.mean((low <= y) & (y <= high)) > 0.8)
+    (True, True)
+    """
+
+    title: ClassVar[str] = "Label moments of a number"
+    #: There is no mapping of declared columns in place of public rows.
+    declared_columns: ClassVar[None] = None
+    #: Numbers have no classes, and the model itself is the student.
+    classes: ClassVar[None] = None
+    student: ClassVar[None] = None
+    #: Nothing but the noise is random.
+    random_state: ClassVar[None] = None
+
+    def __init__(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        feature_map: Rows = None,
+        columns: Mapping[str, str] | str | None = None,
+        proven_coverage: float | None = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        relation: str = "replace-one",
+        on_bad_record: str = "raise",
+        insecure_release_seed: int | None = None,
+    ) -> None:
+        store_params(self, locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.feature_map is None
+        tags.input_tags.string = True
+        return tags
+
+    def design(self, *, groups: tuple[Group, ...] | None = None) -> NumberSums:
+        """Return everything public about a run with these settings, before any record is touched."""
+        declared = self._range()
+        coverage = self.proven_coverage
+        if coverage is not None:
+            coverage = real_between("proven_coverage", coverage, 0.01, 0.999)
+        return NumberSums(
+            name="label-moments-regressor",
+            title=self.title,
+            everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),) if groups is None else groups,
+            n_classes=0,
+            rounds=3,
+            relation=member("relation", self.relation, Relation),
+            low=declared.low,
+            high=declared.high,
+            proven_coverage=coverage,
+        )
+
+    def _range(self) -> NumberRange:
+        """Return the declared range, or raise."""
+        for name, end in (("low", self.low), ("high", self.high)):
+            if end is None:
+                raise InvalidParameterError(
+                    f"{name}=None must be declared: the range (low, high) of the target, without a look at private "
+                    "records.",
+                    parameter=name,
+                )
+        return NumberRange.of(self.low, self.high)
+
+    @takes_any_frame
+    def fit(
+        self,
+        X: Rows,
+        y: Rows,
+        *,
+        X_public: Rows = None,
+        units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
+        ledger: Rows = None,
+        fewest_units: int | None = None,
+        **others: Rows,
+    ) -> LabelMomentsRegressor:
+        """Release noisy moments and histograms of the private numbers, and fit the model to them.
+
+        Every call is a separate release. The losses of several fits on the same records add up.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_records, n_columns)
+            Private records: numbers, truth values or texts, with NaN or None for missing entries.
+        y : array-like of shape (n_records,)
+            Private numbers to predict, in the units of `low` and `high`.
+        X_public : DataFrame or array-like of shape (n_public, n_columns)
+            Public rows with the same columns, without targets.
+        units, public_units, ledger, fewest_units, **others
+            As for `LabelMomentsClassifier.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If a setting is wrong, the range is not declared, or noise leaves nothing to prove the coverage with. Then
+            nothing is spent.
+        DataError
+            If a record is bad and bad records are not zeroed, or public rows are missing.
+        """
+        arguments.refuse_others(others)
+        with guarded_fit(self, ledger, (X, y, X_public)):
+            declared = self._range()
+            rows = PreparedRows(self, X_public)
+            rows.warn(units)
+            X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
+            numbers = arguments.public_unit_numbers(public_units, len(public))
+            owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
+            places = None
+            if owners.units is not None:
+                weights = 1 / np.bincount(owners.numbers)[owners.numbers]
+                places = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
+            records = CheckedRecords.in_memory(X, y, row_check(self, public, declared, places))
+            whose = PublicUnits(numbers, private=owners.units is not None)
+            self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, owners.n_units, fewest_units))
+            rows.publish(self)
+        return self
+
+    @takes_any_frame
+    def fit_blocks(
+        self,
+        read: Read | RowSource,
+        *,
+        X_public: Rows = None,
+        n_records: int | None = None,
+        units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
+        ledger: Rows = None,
+        fewest_units: int | None = None,
+    ) -> LabelMomentsRegressor:
+        """Fit to private records that come in blocks or parts. With the same seed the release is that of `fit`.
+
+        Parameters
+        ----------
+        read, n_records, units, X_public, public_units, ledger, fewest_units
+            As for `LabelMomentsClassifier.fit_blocks`.
+
+        Returns
+        -------
+        self
+        """
+        if callable(read):
+            read = compared_once(read, X_public)
+        with guarded_fit(self, ledger):
+            declared = self._range()
+            rows = PreparedRows(self, X_public)
+            rows.warn(units, read)
+            given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
+            records, public, whose = records_of_blocks(self, *given, number=declared)
+            n_units = integer_between("n_records", records.n_units, 1, 2**40)
+            self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, n_units, fewest_units))
+            rows.publish(self)
+        return self
+
+    @takes_any_frame
+    def predict(self, X: Rows) -> Floats:
+        """Return the mean that is expected of each row, within the declared range. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._read(X, lambda student, rows: student.predict(rows))
+
+    @takes_any_frame
+    def predict_median(self, X: Rows) -> Floats:
+        """Return the median of each row, which has the least absolute error. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._read(X, lambda student, rows: student.predict_median(rows))
+
+    @takes_any_frame
+    def predict_quantile(self, X: Rows, q: float) -> Floats:
+        """Return the number that a record like each row is below with chance `q`. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to predict.
+        q : float
+            From 0.001 to 0.999.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._read(X, lambda student, rows: student.predict_quantile(rows, q))
+
+    @takes_any_frame
+    def predict_interval(self, X: Rows, coverage: float = 0.9, *, guaranteed: bool = False) -> Floats:
+        """Return an interval for the number of each row. This costs no privacy.
+
+        An end at `low` or `high` is open: numbers beyond the range count as its end. Measured intervals have the end of
+        the range there, and proven ones are infinite.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to predict.
+        coverage : float, default=0.9
+            Share of new records, from 0.01 to 0.999, whose number is inside.
+        guaranteed : bool, default=False
+            Whether the coverage is proven for a random record of a new unit that is exchangeable with the training
+            units, on average over runs. Needs `proven_coverage`. Otherwise it is measured on the training records.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            Lower and upper ends, in the units of the target.
+
+        Raises
+        ------
+        InvalidParameterError
+            If no interval inside the range can be proven to have the coverage.
+        """
+        return self._read(X, lambda student, rows: student.predict_interval(rows, coverage, guaranteed=guaranteed))
+
+    def _read(self, X: Rows, read: Callable[[Rows, Rows], Rows]) -> Floats:
+        check_is_fitted(self)
+        values: Floats = self._in_blocks(X, lambda rows: read(self.student_, rows))
+        return values
+
+    @takes_any_frame
+    def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
+        """Return the R2 of predicted means. This costs no privacy if the rows are not private.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to predict.
+        y : array-like of shape (n_rows,)
+            True numbers, none of them missing.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+        """
+        require_labels(y)
+        require_readable("sample_weight", sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+
+class _NumberSteps(MomentsSteps):
+    """The steps of `LabelMomentsRegressor`."""
+
+    design: NumberSums
+    _number: LearnedNumber
+
+    @classmethod
+    def of(
+        cls,
+        method: Rows,
+        records: CheckedRecords,
+        public: Rows,
+        whose: PublicUnits,
+        n_units: int,
+        fewest_units: int | None,
+    ) -> _NumberSteps:
+        """Return the steps for checked records."""
+        found_budget = cls.budget_of(method, n_units, fewest_units, has_units=whose.private)
+        return cls(method, records, public, np.empty(0), None, float(n_units), whose, found_budget)
+
+    def prepare(self) -> None:
+        """Choose the map and the shares of the budget from public facts."""
+        method, public = self.method, self.public
+        warn_of_columns(public, has_unit=self.has_units)
+        self.design = method.design(groups=self.groups)
+        self.meter = self.design.meter()
+        self._require_provable()
+        with on_public_rows():
+            self.feature_map = self._fitted_map()
+        if as_library_transformer(self.feature_map).decoder_ is not None:
+            raise InvalidParameterError(
+                f"feature_map={type(self.feature_map).__name__} has another map for the model, which numbers do not "
+                "have: leave feature_map out, or give a map of one set of features.",
+                parameter="feature_map",
+            )
+
+    def _require_provable(self) -> None:
+        """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
+        coverage = self.design.proven_coverage
+        if coverage is None or self.relation is not Relation.REPLACE_ONE:
+            return
+        if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
+            raise InvalidParameterError(
+                f"proven_coverage={coverage:g} cannot be proven for {self.total:,.0f} units at "
+                f"epsilon={self.method.epsilon:g}: take measured intervals (proven_coverage=None), a smaller coverage, "
+                "more records or a larger epsilon.",
+                parameter="proven_coverage",
+            )
+
+    def _fitted_map(self) -> FeatureMap:
+        n_units = self.total if self.relation is Relation.REPLACE_ONE else float(len(self.public))
+        epsilon = self.method.epsilon
+        if self.method.feature_map is None:
+            return number_map(self.public, n_units=n_units, epsilon=epsilon, mu=self.meter.mu)
+        fitted: FeatureMap = fitted_map(
+            self.method.feature_map, self.public, n_rows=int(n_units), n_classes=2, epsilon=epsilon
+        )
+        return fitted
+
+    def memory(self) -> int:
+        """Return about how many bytes the run needs."""
+        is_public = self.relation is Relation.REPLACE_ONE and not self.has_units
+        n_records = self.records.n_records if self.records.keeps and is_public else 0
+        with on_public_rows():
+            return bytes_needed(self.feature_map, self.public, 2, n_records)
+
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for all sums and release them, and fit the model between them."""
+        source = self._source()
+        self._number = release_and_fit_number(
+            source,
+            self.feature_map,
+            self.public,
+            NumberRange(self.design.low, self.design.high),
+            self.design,
+            self.total,
+            meter=self.meter,
+            units=self.public_units,
+            on_done=advance,
+        )
+        self._released = tuple(source.sums.released)
+        drift = self._number.drift
+        if drift is not None and not drift.trusted:
+            warnings.warn(drift.warning(), UnlikeRowsWarning, stacklevel=5)
+
+    def make_student(self) -> Pipeline:
+        """Return the published model behind its map."""
+        student: Pipeline = self._published(Pipeline([("encoder", self.feature_map), ("student", self._number.model)]))
+        return student
+
+    def make_result(self, student: Pipeline) -> Result:
+        """Return the result of the run. The estimator also stores the moments."""
+        number, method = self._number, self.method
+        below, above, noise = number.beyond
+        method.rounds_, method.columns_ = number.rounds, self.public.iloc[:0]
+        rows = (("below low", below, noise), ("above high", above, noise))
+        method.beyond_range_ = ReleasedTable("Numbers beyond the declared range", rows)
+        texts = classifier.texts_of_moments(self.relation, self.has_units, by_group=False)
+        return Result(
+            design=self.design,
+            classes=self.classes,
+            guarantee=classifier.guarantee_of_sums(
+                self.meter, self.relation, texts, has_units=self.has_units, for_release=self.noise.for_release
+            ),
+            student=student,
+            labels=ReleasedLabels(np.empty(0, dtype=np.int64), np.empty(0), 0),
+            releases=self._released,
+            n_features=len(number.model.coefficients_),
+            charges=self.meter.charges,
+            drift=number.drift,
+            readable_share=number.readable,
+        )
+
+    def default_student(self) -> str:
+        """Return a description of the student."""
+        return "a linear function of the features, from released moments"
