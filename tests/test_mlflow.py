@@ -238,6 +238,20 @@ def test_a_folder_with_a_broken_file_is_refused_before_anything_is_logged(client
     assert Client.last is None
 
 
+@pytest.mark.parametrize("line", [f"{{}},{CANARY}", "{},", f"{{}},no,{CANARY}", "{},no,true"])
+def test_only_declared_labels_are_logged(client, run, line):
+    lines = (run / "labels.csv").read_text().splitlines()
+    head = "row,label,for_release" if line.count(",") == 2 else "row,label"
+    usual = [f"{one},false" if line.count(",") == 2 else one for one in lines[1:]]
+    (run / "labels.csv").write_text("\n".join([head, *usual]))
+    log_run(run)
+    Client.last = None
+    (run / "labels.csv").write_text("\n".join([head, line.format(0), *usual[1:]]))
+    with pytest.raises(FileError, match="labels and no more"):
+        log_run(run)
+    assert Client.last is None
+
+
 def test_a_link_to_a_private_file_is_not_followed(client, run):
     (run / "labels.csv").unlink()
     (run / "labels.csv").symlink_to(run / "run.json")

@@ -186,7 +186,7 @@ def _artifacts(folder: Path, record: RunRecord) -> dict[RunFile, bytes]:
     texts = {RunFile.REPORT: render(record), RunFile.CARD: card, RunFile.CARD_TEXT: card_text}
     files = {name: text.encode() for name, text in texts.items()}
     files[RunFile.STUDENT] = _student(folder, for_release=record.statement().for_release)
-    files[RunFile.LABELS] = _labels(folder, record.labels)
+    files[RunFile.LABELS] = _labels(folder, record)
     if record.data.get("certificate"):
         files[RunFile.CERTIFICATE] = _certificate(folder)
     return files
@@ -210,17 +210,21 @@ def _student(folder: Path, *, for_release: bool) -> bytes:
     return content
 
 
-def _labels(folder: Path, n_labels: int) -> bytes:
+def _labels(folder: Path, record: RunRecord) -> bytes:
     """Return the file of the released labels. Raise if the file holds anything else."""
     content = _content(folder, RunFile.LABELS)
     try:
         head, *rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
     except (UnicodeError, ValueError, csv.Error):
         head, rows = [], []
-    whole = len(rows) == n_labels and all(len(row) == len(head) and row[0].isdecimal() for row in rows)
+    classes = {str(name) for name in record.data["classes"]}
+    whole = len(rows) == record.labels and all(
+        len(row) == len(head) and row[0].isdecimal() and row[1] in classes and {"false"}.issuperset(row[2:])
+        for row in rows
+    )
     if head not in _COLUMNS or not whole:
         raise FileError(
-            f"{folder / RunFile.LABELS} must have the run's {n_labels:,} labels and no more: restore the file."
+            f"{folder / RunFile.LABELS} must have the run's {record.labels:,} labels and no more: restore the file."
         )
     return content
 

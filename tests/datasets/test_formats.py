@@ -498,3 +498,13 @@ def test_estimators_take_declarations_of_columns(tmp_path):
         LabelMomentsClassifier(**settings | {"columns": {}}).fit(table[250:], y[250:], X_public=public)
     with pytest.raises(InvalidParameterError, match="declared_columns replace public rows"):
         LabelMomentsClassifier(**settings, declared_columns={"age": [0, 90]}).fit(table, y)
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "5\udfff", "\ud800 %"])
+def test_half_a_character_is_a_blank_and_changes_no_other_entry(odd):
+    """Python's texts may hold half characters, and the texts of pandas may not."""
+    public = pd.DataFrame({"share": [f"{x}.5 %" if x % 2 else f"{x}.5" for x in range(40)]})
+    preparation = TablePreparation().fit(public)
+    rows = pd.DataFrame({"share": pd.Series(["7.5 %", odd, "8.5"], dtype=object)})
+    assert preparation.encoded(rows)["share"].tolist()[::2] == [7.5, 8.5]
+    assert np.isnan(preparation.encoded(rows)["share"][1])

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
+import tokenize
 import zipfile
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from dpensemble.student import marked, with_names
 
 from .engines import answers, created
 from .students import CURVED, GUARANTEE, KINDS, as_typed, made, saved
+
+EARLIER = Path(__file__).parents[1] / "compatibility" / "earlier_files"
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpensemble.errors.NotForReleaseWarning")
 
@@ -285,6 +289,52 @@ def test_a_student_without_a_run_states_no_guarantee(tmp_path):
     run = saved(made("table")[0], tmp_path)
     (run / "card.json").unlink()
     assert "not stated" in described(run / "student.skops").guarantee[0]
+
+
+@pytest.mark.parametrize("name", ["card.json", "run.json"])
+def test_an_old_student_of_a_seeded_run_has_the_mark(name, tmp_path):
+    """Students of earlier versions do not state whether they are for release, but the files of their runs do."""
+    run = saved(made("table", for_release=None)[0], tmp_path)
+    assert described(run).for_release is None
+    if name == "card.json":
+        card = json.loads((run / name).read_text())
+        (run / name).write_text(json.dumps(card | {"for_release": False}))
+    else:
+        shutil.copy(record_of(tmp_path / "other", for_release=False), run / name)
+    student = described(run)
+    assert student.for_release is False
+    assert "NOT FOR RELEASE" in as_sql(student)
+    assert "NOT FOR RELEASE" in as_script(student)
+
+
+def record_of(folder, **guarantee):
+    """Write the record of an earlier run, with other entries of its guarantee, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = json.loads((EARLIER / "moments-run" / "run.json").read_text())
+    record["guarantee"] |= guarantee
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder / "run.json"
+
+
+def test_a_run_until_spent_is_refused_by_its_record_whatever_its_card_states(tmp_path):
+    run = saved(made("table")[0], tmp_path)
+    record_of(run)
+    assert described(run).guarantee == tuple(GUARANTEE)
+    record_of(run, basis="data-dependent", fixed_number=False)
+    for path in (run, run / "student.skops"):
+        with pytest.raises(FileError, match="may not be shared"):
+            described(path)
+
+
+@pytest.mark.parametrize("title", ["coding: unicode_escape", "coding=utf-7 +AAo-exit(1)+AAo-#"])
+def test_no_title_decides_how_python_reads_the_file(title, tmp_path):
+    """Python reads such words in the first two comments as the encoding, and then texts may end their quotes."""
+    run = saved(made("table")[0], tmp_path)
+    card = json.loads((run / "card.json").read_text())
+    (run / "card.json").write_text(json.dumps(card | {"model": {"title": title}}))
+    script = as_script(described(run)).encode()
+    assert tokenize.detect_encoding(io.BytesIO(script).readline)[0] == "utf-8"
+    assert title in script.decode()
 
 
 STUDENTS = sorted(Path(__file__).parents[1].joinpath("compatibility").glob("students-*.zip"))

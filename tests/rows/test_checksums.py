@@ -192,3 +192,11 @@ def test_categories_have_the_checksums_of_their_texts():
         assert checksums.of(encoded, targets) == checksums.of(texts, targets)
         parts = [checksums.of(encoded[place : place + 1], targets[place : place + 1]) for place in range(5)]
         assert sum(parts) % 2**128 == checksums.of(texts, targets)
+
+
+def test_units_may_hold_half_characters():
+    rows, targets = np.zeros((2, 1)), np.zeros(2, dtype=np.int64)
+    units = np.array(["a", "\ud800"], dtype=object)
+    sums = RowChecksums(KEY)
+    assert sums.of(rows, targets, units) == sums.of(rows, targets, units[::-1])
+    assert sums.of(rows, targets, units) != sums.of(rows, targets, np.array(["a", "\ud801"], dtype=object))

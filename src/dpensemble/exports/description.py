@@ -7,7 +7,7 @@ holds released quantities and public facts only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
@@ -239,9 +239,10 @@ def described(run: Path) -> Description:
     InvalidParameterError
         If the student has no export. The message names what has one.
     """
-    folder = run if run.is_dir() else run.parent
-    facts = _facts(folder)
-    _require_shareable(run, facts)
+    known = list(_facts(run if run.is_dir() else run.parent))
+    for one in known:
+        _require_shareable(run, one)
+    facts = known[0] if known else {}
     student = load_student(run)
     model, encoder = student.steps[-1][1], student.named_steps["encoder"]
     try:
@@ -261,7 +262,7 @@ def described(run: Path) -> Description:
         coefficients=coefficients,
         classes=tuple(map(str, model.classes_.tolist())),
         guarantee=tuple(map(str, privacy.get("in_words") or (_NO_CARD,))),
-        for_release=release_mark(student),
+        for_release=_for_release(student, known),
         title=str(about.get("title") or ""),
         created=str(about.get("created") or ""),
     )
@@ -285,23 +286,30 @@ def _(model: MomentsModel) -> Floats:
     return rounded_coefficients(model.coefficients_)
 
 
-def _facts(folder: Path) -> dict[str, Any]:
-    """Return the card of a run, or what is needed of it from the record of an earlier version, or nothing."""
+def _facts(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the card of a run, and what is needed of it from the record, which runs of earlier versions have alone."""
     card, record = folder / RunFile.CARD, folder / RunFile.RECORD
     if card.exists():
         with undamaged(card):
-            return _checked(read_json(card, FileError, special_numbers=True))
+            yield _checked(read_json(card, FileError, special_numbers=True))
     if record.exists():
         run, _ = load_run(folder, private=False)
         statement = run.statement()
         privacy = {"in_words": statement.sentences(), "basis": statement.basis.value}
-        return {"privacy": privacy, "model": {"created": run.created}}
-    return {}
+        yield {"privacy": privacy, "model": {"created": run.created}, "for_release": statement.for_release}
+
+
+def _for_release(student: Any, known: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Return False if the student or any file of its run states that the noise came from a seed."""
+    own = release_mark(student)
+    # Students of earlier versions do not state it.
+    return False if any(facts.get("for_release") is False for facts in known) else own
 
 
 def _checked(card: Any) -> dict[str, Any]:
     """Return a card. Raise if its parts have other types."""
-    return {"privacy": dict(card["privacy"]), "model": dict(card["model"])}
+    parts = {"privacy": dict(card["privacy"]), "model": dict(card["model"])}
+    return parts | {"for_release": card.get("for_release")}
 
 
 def _require_shareable(run: Path, facts: Mapping[str, Any]) -> None:

@@ -41,7 +41,8 @@ def as_script(student: Description) -> str:
     filled = code.replace(_PLACE, f"json.loads({json.dumps(described, ensure_ascii=True)})")
     head = [f"A student of dpensemble: {student.title or 'no title'}.", student.mark, *student.guarantee]
     lines = [" ".join("".join(c if c.isprintable() else " " for c in line).split()) for line in head if line]
-    return "".join(f"# {line}\n" for line in lines) + filled
+    # Stated first, because Python would take the words "coding: x" in the next two lines for the file's encoding.
+    return "# -*- coding: utf-8 -*-\n" + "".join(f"# {line}\n" for line in lines) + filled
 
 
 def _facts(student: Description) -> _JSON:
