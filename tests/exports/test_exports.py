@@ -82,6 +82,41 @@ def test_the_python_file_classifies_a_csv_file_without_any_package(tmp_path):
     assert all(row["for_release"].startswith("NOT FOR RELEASE") for row in found)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("70.5", "70,5 kg"), "is not a number"),
+        (("70.5", "70.5,1"), "more cells than the header"),
+        ((",", ";"), "there is no column"),
+    ],
+)
+def test_the_python_file_names_the_line_that_it_cannot_read(change, message, tmp_path):
+    student, rows = made("table", 1)
+    (tmp_path / "scorer.py").write_text(as_script(described(saved(student, tmp_path))), encoding="utf-8")
+    file, table = tmp_path / "rows.csv", as_typed(rows)[:2].astype(object)
+    number = next(name for name in table if isinstance(table[name].iloc[0], float))
+    table.loc[table.index[1], number] = 70.5
+    table = table[[*table.columns.drop(number), number]]
+    written = table.to_csv(index=False)
+    assert change[0] in written
+    text = change[1] if "kg" not in change[1] else '"70,5 kg"'
+    file.write_text(written.replace(change[0], text), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(tmp_path / "scorer.py"), str(file)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert message in done.stderr
+    assert f"rows.csv: line {2 if change[0] == ',' else 3}: " in done.stderr
+
+
+def test_the_python_file_names_a_file_that_does_not_exist(tmp_path):
+    student, _ = made("table", 1)
+    (tmp_path / "scorer.py").write_text(as_script(described(saved(student, tmp_path))), encoding="utf-8")
+    command = [sys.executable, "-I", "-S", str(tmp_path / "scorer.py"), str(tmp_path / "none.csv")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
 def hostile(count, seed):
     """Return texts of quotation marks, backslashes, keywords, comments and letters of all sizes."""
     rng = np.random.default_rng(seed)
