@@ -30,6 +30,7 @@ NUMBERS = DRAW.permutation(N) + 10_000
 CODES = [f"M{number}" for number in NUMBERS]
 SOCIAL = [f"{a}-{b}-{c}" for a, b, c in zip(NUMBERS % 900 + 100, NUMBERS % 89 + 10, NUMBERS, strict=True)]
 UUIDS = [f"{number:08x}-1234-4abc-8def-0123456789ab" for number in range(N)]
+CITIES = [f"{letter}erlin" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXY"]
 YES_NO = DRAW.choice(["yes", "no"], N)
 FEW = DRAW.choice(["Milk", "Bread", "Eggs", "Rice", "Tea"], N)
 
@@ -45,6 +46,8 @@ LEFT_OUT = {
         *[(name, FIRST) for name in ("first_name", "FirstName", "Vorname", "prénom", "voornaam", "given name")],
         *[(name, LAST) for name in ("last name", "Nachname", "surname", "apellidos", "cognome", "achternaam")],
         *[(name, LAST) for name in ("patient_name", "Patientenname", "Nom du patient", "nombre del paciente")],
+        # A few patients with many visits each.
+        ("Name", [f"{last}, {first}" for first, last in zip(FIRST[:25], LAST[:25], strict=True)] * 20),
         *[(name, FULL) for name in ("Name", "Vor- und Nachname", "nom", "full_name", "emergency contact name")],
     ],
     EMAILS: [
@@ -87,6 +90,7 @@ KEPT = [
     *[(name, DRAW.random(N)) for name in ("index", "id", "mobile_minutes", "lid", "patient_id", "Unnamed: 0")],
     *[(name, DRAW.integers(0, 200, N)) for name in ("phone", "phone_calls", "user_score", "client_age", "staff")],
     *[(name, LAST) for name in ("city", "company", "hospital name", "drug_name", "brand_name", "name")],
+    ("name", [f"{part} Clinic" for part in CITIES] * 20),
     ("first_name", CODES[:60] * 2),
     ("konto", [iban(number)[:-1] + str((int(iban(number)[-1]) + 1) % 10) for number in range(3)] * 40),
     ("", FEW),

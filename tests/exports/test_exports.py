@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tokenize
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from dpensemble.exports.card import _bounds, _grid_of, card_sums, score_card, wi
 from dpensemble.exports.description import Column, described, features_of_numbers
 from dpensemble.exports.dialects import DIALECTS
 from dpensemble.exports.script import as_script
-from dpensemble.exports.sql import as_sql
+from dpensemble.exports.sql import _kinds, as_sql
 from dpensemble.guarantee import Guarantee
 from dpensemble.moments import MomentsModel, TableMap
 from dpensemble.student import marked, with_names
@@ -84,6 +85,58 @@ def test_the_python_file_classifies_a_csv_file_without_any_package(tmp_path):
     found = list(csv.DictReader(io.StringIO(printed)))
     np.testing.assert_allclose(chances(found, ["no", "yes"]), student.predict_proba(rows), rtol=0, atol=1e-9)
     assert all(row["for_release"].startswith("NOT FOR RELEASE") for row in found)
+
+
+def test_the_statement_lists_its_columns_by_what_they_hold(tmp_path):
+    student, _ = made("table", 1)
+    exported = described(saved(student, tmp_path))
+    facts = {name: Column(name=name, source=name, is_number=False) for name in ("ward\nDROP", "sex")}
+    facts |= {
+        name: Column(name=name, source="seen", is_number=name == "year", part=name) for name in ("year", "weekday")
+    }
+    columns = (*facts.values(), Column(name="age", source="age", is_number=True))
+    changed = replace(exported, table=replace(exported.table, columns=columns))
+    lines = as_sql(exported).splitlines()
+    assert [line for line in lines if line.startswith("-- Numbers: ")]
+    assert _kinds(changed) == {"Texts": ["ward\nDROP", "sex"], "Dates": ["seen"], "Numbers": ["age"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("70.5", "70,5 kg"), "is not a number"),
+        (("70.5", "70.5,1"), "more cells than the header"),
+        ((",", ";"), "there is no column"),
+    ],
+)
+def test_the_python_file_names_the_line_that_it_cannot_read(change, message, tmp_path):
+    student, rows = made("table", 1)
+    (tmp_path / "scorer.py").write_text(as_script(described(saved(student, tmp_path))), encoding="utf-8")
+    file, table = tmp_path / "rows.csv", as_typed(rows)[:2].astype(object)
+    number = next(name for name in table if isinstance(table[name].iloc[0], float))
+    table.loc[table.index[1], number] = 70.5
+    table = table[[*table.columns.drop(number), number]]
+    written = table.to_csv(index=False)
+    assert change[0] in written
+    text = change[1] if "kg" not in change[1] else '"70,5 kg"'
+    file.write_text(written.replace(change[0], text), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(tmp_path / "scorer.py"), str(file)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert message in done.stderr
+    assert f"rows.csv: line {2 if change[0] == ',' else 3}: " in done.stderr
+
+
+def test_the_python_file_names_a_file_that_does_not_exist(tmp_path):
+    student, _ = made("table", 1)
+    (tmp_path / "scorer.py").write_text(as_script(described(saved(student, tmp_path))), encoding="utf-8")
+    command = [sys.executable, "-I", "-S", str(tmp_path / "scorer.py"), str(tmp_path / "none.csv")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 
 def hostile(count, seed):

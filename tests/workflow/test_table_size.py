@@ -312,3 +312,31 @@ def test_a_plan_for_three_classes(public: pd.DataFrame) -> None:
     plan = plan_label_moments(epsilon=[8.0], records=200, classes=names, X_public=public, y_public=y)
     assert plan.sizes[0].auroc.estimate > 0.7
     assert plan.share is None
+
+
+def test_public_rows_are_read_as_a_run_reads_them(public: pd.DataFrame) -> None:
+    rng = np.random.default_rng(6)
+    written = pd.DataFrame(
+        {
+            "Patientennummer": [f"P{number:06d}" for number in range(ROWS)],
+            "a": [f"{number:.2f} kg".replace(".", ",") for number in public["a"]],
+            "Kosten": [f"{1000 + number:,}" for number in range(ROWS)],
+        }
+    )
+    with pytest.raises(DataError, match="Kosten"):
+        plan_label_moments(epsilon=[2.0], records=150, X_public=written)
+    rows, n_columns, sentence = table_size._prepared(written, {"Kosten": "number:1,234.5"})
+    assert (n_columns, sentence) == (2, " A run leaves out Patientennummer.")
+    np.testing.assert_allclose(rows["a"].to_numpy(dtype=float), public["a"].round(2))
+    np.testing.assert_array_equal(rows["Kosten"].to_numpy(dtype=float), 1000.0 + np.arange(ROWS))
+    plan = plan_label_moments(
+        epsilon=[2.0],
+        records=150,
+        X_public=written,
+        y_public=rng.choice(["no", "yes"], ROWS),
+        columns={"Kosten": "number:1,234.5"},
+    )
+    assert plan.n_columns == 2
+    assert "A run leaves out Patientennummer." in plan.basis
+    with pytest.raises(InvalidParameterError, match="X_public"):
+        plan_label_moments(columns={"a": "number"})

@@ -410,7 +410,7 @@ _QUALITY = (
     # Help is one screen, so the lines of other options name these.
     _own("--groups", "Columns to score by: sex=f|m,ward.", hidden=True),
     _own("--cost-false-positive", "Cost of a false alarm.", float, hidden=True),
-    _own("--positive-class", "Class to find [the second of two]", hidden=True),
+    _own("--positive-class", "Class to find [the last of two, sorted]", hidden=True),
 )
 _PRIVATE_REPORT = _own(
     "--private-report", "Also write secret vote statistics, for you.", bool, Panel.OUTPUT, default=False
@@ -451,10 +451,11 @@ _PLAN_OF_SIZE = (
     _own("--declared-columns", "Columns as JSON, when no rows are public", Path),
     _own("--public-rows", "Number of made-up public rows [1000]", int),
     _own("--columns", "Number of their columns [10]", int),
-    _own("--share", "Share of the second of two classes [0.3]", float),
+    _own("--share", "Share of the last of two sorted classes [0.3]", float),
     _own("--unit-size", "Records of each unit [1]", int),
     _own("--auroc", "AUROC that you expect without privacy", float),
     _own("--drop", "Columns to leave out, comma-separated"),
+    _own("--column", "Kind of a column of --public", list[str], placeholder="NAME=KIND"),
     _own("--epsilon", "One or several, comma-separated [1]", panel=Panel.PRIVACY),
     _own("--seed", "Public seed of what is made up", int, Panel.METHOD),
     _JSON,

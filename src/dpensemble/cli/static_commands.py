@@ -491,7 +491,7 @@ def predict(
         option(OUTPUT, "Probability from which a row gets the positive class. [most probable class]"),
     ] = None,
     positive_class: Annotated[
-        str | None, option(OUTPUT, "Class that --threshold is about. [the second of two]", "--positive-class")
+        str | None, option(OUTPUT, "Class that --threshold is about. [the last of two, sorted]", "--positive-class")
     ] = None,
     sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,

@@ -13,6 +13,7 @@ from dpensemble._checks import split_names
 from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import Request, parts_of
 from dpensemble.datasets import read_table
+from dpensemble.datasets.formats import as_options, entry_rules
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.difficulty import Range
 from dpensemble.workflow.table_files import TableFiles
@@ -35,7 +36,7 @@ def run(request: Request) -> None:
         "delta": request.settings.get("delta"),
     }
     settings |= _tables(own)
-    with progress_on_stderr(quiet=own["quiet"] or own["json"]):
+    with as_options(), progress_on_stderr(quiet=own["quiet"] or own["json"]):
         plan = plan_label_moments(**settings)
     if own["json"]:
         typer.echo(plan.to_json())
@@ -67,6 +68,7 @@ def _whole_numbers(text: str) -> list[int]:
 def _tables(own: dict[str, Any]) -> dict[str, Any]:
     """Return public rows without the target, their labels if there are any, and declared columns."""
     path, declared, target, dropped = own["public"], own["declared_columns"], own["target"], parts_of(own["drop"]) or []
+    rules = entry_rules(own["column"], None, None, declared=declared is not None)
     if declared is not None:
         # The record of a run names its files. No private file is opened here.
         files = TableFiles(
@@ -79,7 +81,7 @@ def _tables(own: dict[str, Any]) -> dict[str, Any]:
         )
         return {"declared_columns": files.declared_features()}
     if path is None:
-        for name in ("target", "drop"):
+        for name in ("target", "drop", "column"):
             if own[name] is not None:
                 raise InvalidParameterError(
                     f"{name}={own[name]!r} is a column of public rows: give --public FILE, too.", parameter=name
@@ -93,9 +95,10 @@ def _tables(own: dict[str, Any]) -> dict[str, Any]:
                     f"{name}={column!r} is not a column of {path.name}: leave {name} out, or correct the name.",
                     parameter=name,
                 )
+    rows: dict[str, Any] = {"columns": rules.columns or None}
     if target is None:
-        return {"X_public": public.drop(columns=dropped)}
-    return {"X_public": public.drop(columns=[*dropped, target]), "y_public": public[target]}
+        return rows | {"X_public": public.drop(columns=dropped)}
+    return rows | {"X_public": public.drop(columns=[*dropped, target]), "y_public": public[target]}
 
 
 def _print(plan: TableSizePlan) -> None:

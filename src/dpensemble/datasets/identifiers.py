@@ -97,6 +97,7 @@ _PHONE_ENTRY = re.compile(r"\+?[\d\s()./\-]{6,24}(\s?(x|ext\.?)\s?\d{1,6})?", re
 _UUID_ENTRY = re.compile(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?", re.IGNORECASE)
 _IBAN_ENTRY = re.compile(r"[A-Z]{2}\d{2}( ?[A-Z0-9]){11,30}")
 _NAME_ENTRY = re.compile(r"[^\W\d_](?:[^\W\d_]|[\s.,'’()\-\"])*")
+_LAST_AND_FIRST = re.compile(r"[^\W\d_][^,;\d]*, ?[^\W\d_][^,;\d]*")
 _CAPITALISED = re.compile(r"(?:[A-ZÀ-ÖØ-ÞĀ-Ž][^\s\d]*|(?:von|van|de|der|del|di|da|la|le|den|ten|bin|al)\b)")
 _ID_ENTRY = re.compile(r"[\w./:#\- ]{1,60}")
 
@@ -189,7 +190,10 @@ def _text_kind(name: str, entries: _Texts) -> str | None:
     if _is_called(words, _PHONE) and entries.share_different > _OF_PEOPLE and _are_phones(entries):
         return PHONES
     if (_is_name_of_person(words) and _are_names(entries)) or (
-        _is_called(words, _NAME) and many and entries.share_different > _OF_PEOPLE and _are_full_names(entries)
+        _is_called(words, _NAME)
+        and many
+        and (entries.share_different > _OF_PEOPLE or entries.are_mostly(_LAST_AND_FIRST))
+        and _are_full_names(entries)
     ):
         return NAMES
     if many and entries.share_different > _OF_PEOPLE and (entries.are_mostly(_UUID_ENTRY) or _are_ibans(entries)):

@@ -44,7 +44,7 @@ def _features(row):
     weights, numbers = [], []
     for column in STUDENT["columns"]:
         if column["source"] not in row:
-            raise ValueError("the row has no column " + repr(column["source"]))
+            raise ValueError("there is no column " + repr(column["source"]) + ": the file needs a header, and commas")
         entry = _read(row[column["source"]], column)
         start, length = column["start"], column["length"]
         if column["is_number"]:
@@ -65,12 +65,20 @@ def _read(entry, column):
     elif column["part"] is not None:
         entry = _part_of_date(str(entry), column["part"])
     elif column["is_number"]:
-        entry = float(entry)
+        entry = _number(entry, column["source"])
         entry = None if entry in column["blanks"] or math.isnan(entry) else entry
     else:
         entry = str(entry)
         entry = None if entry.strip() in column["blanks"] else entry
     return column["fill"] if entry is None and column["is_number"] else entry
+
+
+def _number(entry, name):
+    try:
+        return float(entry)
+    except (TypeError, ValueError):
+        rule = " is not a number: write numbers such as 1.5, without units, and leave blanks empty"
+        raise ValueError("column " + repr(name) + ": " + repr(entry)[:60] + rule) from None
 
 
 def _part_of_date(text, part):
@@ -179,7 +187,12 @@ def main(path):
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader, writer = csv.DictReader(file), None
         for row in reader:
-            scored = {**row, **classify(row)}
+            try:
+                if None in row:
+                    raise ValueError("the row has more cells than the header")
+                scored = {**row, **classify(row)}
+            except ValueError as error:
+                raise ValueError("line " + str(reader.line_num) + ": " + str(error)) from None
             if writer is None:
                 writer = csv.DictWriter(sys.stdout, scored, lineterminator="\n")
                 writer.writeheader()
@@ -189,4 +202,8 @@ def main(path):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python " + sys.argv[0] + " rows.csv > scores.csv")
-    main(sys.argv[1])
+    try:
+        main(sys.argv[1])
+    except (OSError, ValueError, csv.Error) as problem:
+        # Rows before the line named are in the output already.
+        sys.exit(sys.argv[1] + ": " + str(problem))

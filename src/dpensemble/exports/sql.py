@@ -653,7 +653,17 @@ class _Statement:
             "and dates are dates or texts such as 2025-12-31. Blanks are NULL or empty texts. Other entries in columns"
             " of dates, and in SQLite of numbers such as 1,5, count as blanks without an error."
         )
+        lines += [f"{kind}: {', '.join(names)}." for kind, names in _kinds(student).items()]
         return "".join(f"-- {' '.join(_plain(line).split())}\n" for line in lines)
+
+
+def _kinds(student: Description) -> dict[str, list[str]]:
+    """Return the columns of the table by what they hold."""
+    kinds: dict[str, dict[str, None]] = {}
+    for column in student.table.columns:
+        kind = "Numbers" if column.is_number else "Texts"
+        kinds.setdefault("Dates" if column.part is not None else kind, {})[column.source] = None
+    return {kind: list(names) for kind, names in kinds.items()}
 
 
 def _plain(text: str) -> str:

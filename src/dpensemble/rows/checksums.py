@@ -170,7 +170,7 @@ class RowChecksums:
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""
-        column = entries if isinstance(entries, pd.Series) else pd.Series(entries, dtype=object)
+        column = entries if hasattr(entries, "iloc") else pd.Series(entries, dtype=object)
         places, distinct = distinct_texts(column)
         return self._hashes(places, [text.encode("utf-8", "surrogatepass") for text in distinct])
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,7 +16,9 @@ import pandas as pd
 
 from dpensemble._checks import ShownAsSentences, epsilon_of, integer_between, real_between, shown
 from dpensemble._entries import Integers
+from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._work import progress_bar
+from dpensemble.datasets.preparation import LEFT_OUT, TablePreparation
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments.maps.grid import declared_grid
@@ -87,7 +89,8 @@ class TableSizePlan(ShownAsSentences):
     basis : str
         In words: what the estimates rest on.
     share : float or None
-        Share of the second of two classes that was assumed. None if labelled public rows show it, or for more classes.
+        Share of the last of two sorted classes that was assumed. None if labelled public rows show it, or for more
+        classes.
     n_columns, n_public : int
         Numbers of columns and of public rows.
     is_made_up : bool
@@ -186,6 +189,7 @@ def plan_label_moments(
     classes: Sequence[Any] = ("no", "yes"),
     X_public: Any = None,
     y_public: Any = None,
+    columns: Mapping[str, str] | None = None,
     n_public: int | None = None,
     n_columns: int | None = None,
     declared_columns: Any = None,
@@ -213,12 +217,14 @@ def plan_label_moments(
         Public rows. By default rows are made up, half numbers and half categories.
     y_public : array-like of shape (n_public,), optional
         Their labels, if they are known. The interval is then much shorter.
+    columns : mapping, optional
+        Kinds of columns of public rows, as for `LabelMomentsClassifier`. Without them, public rows show the kinds.
     n_public, n_columns : int, optional
         Numbers of made-up rows and columns, by default 1,000 and 10.
     declared_columns : mapping, optional
         Declares columns in place of public rows, as for `LabelMomentsClassifier`.
     share : float, optional
-        Share of the second of two classes, from 0 to 1, by default .3. Without labels only.
+        Share of the last of two sorted classes, from 0 to 1, by default .3. Without labels only.
     unit_size : int, default=1
         Records of each unit. The records of a unit are taken to be unlike each other.
     auroc : float, optional
@@ -245,6 +251,11 @@ def plan_label_moments(
     [0.3, 1.0, 3.0]
     """
     rows = _rows_of(X_public, n_public, n_columns, declared_columns, seed)
+    n_features, left_out = rows.shape[1], ""
+    if X_public is not None:
+        rows, n_features, left_out = _prepared(rows, columns)
+    elif columns is not None:
+        raise InvalidParameterError("columns are those of public rows: give X_public, too.", parameter="columns")
     public = None if declared_columns is not None else rows
     names = sorted_classes(classes)
     labels = None if y_public is None else _codes(y_public, names, len(rows), share)
@@ -258,7 +269,7 @@ def plan_label_moments(
         seed=integer_between("seed", seed, 0),
     )
     epsilons = _epsilons(epsilon)
-    sizes = _numbers(records, rows.shape[1], setting.unit_size)
+    sizes = _numbers(records, n_features, setting.unit_size)
     best = _expected(auroc, labels is not None)
     usual = X_public is None and setting.is_usual and rows.shape == (ROWS, COLUMNS)
     cells = [(n_records, one) for n_records in sizes for one in epsilons]
@@ -272,9 +283,9 @@ def plan_label_moments(
     made_up = X_public is None and declared_columns is None
     return TableSizePlan(
         sizes=estimates,
-        basis=f"{estimator.basis} {_MADE_UP}" if made_up else estimator.basis,
+        basis=f"{estimator.basis} {_MADE_UP}" if made_up else estimator.basis + left_out,
         share=setting.share if labels is None and len(names) == 2 else None,
-        n_columns=rows.shape[1],
+        n_columns=n_features,
         n_public=0 if public is None else len(public),
         is_made_up=made_up,
     )
@@ -353,6 +364,18 @@ def _rows_of(X_public: Any, n_public: int | None, n_columns: int | None, declare
     if len(table) < 2:
         raise DataError(f"X_public has {len(table)} rows, but an estimate needs at least 2.")
     return table.reset_index(drop=True)
+
+
+def _prepared(rows: pd.DataFrame, columns: Mapping[str, str] | None) -> tuple[pd.DataFrame, int, str]:
+    """Return public rows as a run reads them, the number of columns that it uses, and a sentence about the others."""
+    with on_public_rows():
+        preparation = TablePreparation(columns=columns).fit(rows)
+        kinds = zip(preparation.feature_names_in_, preparation.kinds_, strict=True)
+        others = [str(name) for name, kind in kinds if kind == LEFT_OUT]
+        if not preparation.changes_nothing:
+            rows = preparation.transform(rows)
+    sentence = f" A run leaves out {_names(others)}." if others else ""
+    return rows, len(preparation.feature_names_in_) - len(others), sentence
 
 
 def _codes(labels: Any, classes: Any, n_rows: int, share: float | None) -> Integers:
