@@ -287,7 +287,7 @@ def _(model: MomentsModel) -> Floats:
 
 
 def _facts(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the card of a run, and what is needed of it from the record, which runs of earlier versions have alone."""
+    """Yield what the card of a run states, and what its record states. Runs of earlier versions have no card."""
     card, record = folder / RunFile.CARD, folder / RunFile.RECORD
     if card.exists():
         with undamaged(card):
