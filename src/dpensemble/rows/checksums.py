@@ -170,8 +170,8 @@ class RowChecksums:
 
     def texts(self, entries: ArrayLike | pd.Series) -> NDArray[np.uint8]:
         """Return a hash of each entry as it is written, shape (n_rows, 16). 5 and 5.0 have one hash."""
-        column = entries if hasattr(entries, "iloc") else pd.Series(entries, dtype=object)
-        places, distinct = distinct_texts(column)
+        # As objects, unless a table has the column: the texts of pandas hold no half characters.
+        places, distinct = distinct_texts(pd.Series(entries, dtype=getattr(entries, "dtype", object)))
         return self._hashes(places, [text.encode("utf-8", "surrogatepass") for text in distinct])
 
     def ids(self, column: pd.Series) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
