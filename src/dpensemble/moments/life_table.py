@@ -295,7 +295,7 @@ class _Observed:
         censored[n_bins:] = columns[:, np.append(reverse, 0)]
         self.matrix: Floats = np.hstack([events, censored])
         self.sums: Floats = np.concatenate([noisy[1:, 1], noisy[:, 0]])
-        self.inverse: Floats = np.linalg.inv(self.matrix)
+        self.inverse: Floats = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
         #: Counts without smoothing, whose noise is `spread` times `inverse`.
         self.counts: Floats = self.inverse @ self.sums
         entering: Floats = np.zeros((n_bins, 2 * n_bins + 1))
