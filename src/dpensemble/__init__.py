@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         DPBaggingClassifier,
         EncodedClassifier,
         LabelMomentsClassifier,
+        LifeTable,
         PATEClassifier,
         PrivateMajorityClassifier,
         RandomSubspaceClassifier,

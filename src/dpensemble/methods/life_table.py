@@ -1,0 +1,379 @@
+"""A private life table of times until an event: the steps of its run, and the class whose `fit` checks the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from dpensemble._checks import member
+from dpensemble._entries import Integers, label_array
+from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.accounting import EVERYONE, Group
+from dpensemble.design.sums import NoisySums
+from dpensemble.engine.classifier import guarantee_of_sums
+from dpensemble.engine.planned import store_params
+from dpensemble.engine.records import ReleasedLabels
+from dpensemble.engine.result import Result
+from dpensemble.engine.run import Steps, guarded_fit, run_steps
+from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.guarantee import Budget, Guarantee
+from dpensemble.moments import MomentsSource
+from dpensemble.moments.life_table import (
+    MOST_STRATA,
+    LifeTableEstimate,
+    LifeTableSum,
+    PlacesOfTimes,
+    checked_ends,
+    chosen_rows,
+)
+from dpensemble.relations import Relation
+from dpensemble.releases import SumReleaser, SumsMeter
+from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, one_per_record, sorted_classes
+from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
+from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
+
+# The rows that the map of bins reads.
+_EMPTY = pd.DataFrame({"time": np.empty(0), "event": np.empty(0)})
+_ASSUMPTIONS = (
+    "Only the noisy table and what is computed from it (curves, bands, tests) are published.",
+    "Bins, strata, codes and settings do not depend on the private records.",
+    "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
+    "This covers one run. The losses of further runs on the same records add to it.",
+)
+_FIRST_EVENT = (
+    "A unit is all records that share a value of the unit column, for example those of one person; the first event "
+    "counts, or without events the last time."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OneTable(NoisySums):
+    """The design of a life table: one sum. The number of people follows from the table, and is not released again."""
+
+    @property
+    def count_share(self) -> float:
+        """Nothing."""
+        return 0.0
+
+
+class _Rows(NamedTuple):
+    """Times and classes of all records, `BAD` for a bad one. Private."""
+
+    table: pd.DataFrame
+    targets: Integers
+
+
+class _LifeTableSteps(Steps):
+    """The steps of `LifeTable`."""
+
+    stage: ClassVar[tuple[str, str]] = ("life table", "Releasing the life table")
+    default_teacher: Any = "each unit answers by itself"
+    design: _OneTable
+    meter: SumsMeter
+    _estimate: LifeTableEstimate
+
+    def __init__(self, method: LifeTable, rows: _Rows, owners: Owners, fewest_units: int | None) -> None:
+        super().__init__(method)
+        self.ends, self.strata = checked_ends(method.bins), method.stratum_names
+        self.has_units = owners.units is not None
+        self.find_budget(owners.n_units, fewest_units, has_units=self.has_units)
+        units = None
+        if self.has_units:
+            # All but one of a unit's records weigh nothing.
+            own_rows, targets = owners.kept(rows.table, rows.targets)
+            is_event, good = targets % 2 == 1, targets != BAD
+            chosen = chosen_rows(own_rows["time"].to_numpy(), is_event, good, owners.numbers)
+            units = UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
+        check = RowCheck(TableForm(_EMPTY, declared=True), np.arange(2 * len(self.strata)), True, units)
+        self.records = CheckedRecords.in_memory(rows.table, rows.targets, check)
+
+    def prepare(self) -> None:
+        """Choose the design and its meter from public settings."""
+        self.design = self.method.design(self.budget)
+        self.meter = self.design.meter()
+
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for the table, and draw its noise."""
+        places = PlacesOfTimes(tuple(self.ends.tolist()))
+        features = Features(places, zeroes_bad=True, n_features=len(self.ends) + 1, keeps=self.records.keeps)
+        self.source = MomentsSource(
+            blocks=SumsOfRecords(self.records, features),
+            nonnegative=True,
+            sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
+            same=self.records.same,
+        )
+        query = LifeTableSum(2 * len(self.strata))
+        noisy, spread = self.source.noisy_sum(query, 1.0, title="Life table")
+        self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread)
+        advance(1)
+
+    def make_student(self) -> LifeTableEstimate:
+        """Return curves and tests of the released table."""
+        return self._estimate
+
+    def make_result(self, student: LifeTableEstimate) -> Result:
+        """Return the result of the run."""
+        assumptions = (_FIRST_EVENT, *_ASSUMPTIONS) if self.has_units else _ASSUMPTIONS
+        return Result(
+            design=self.design,
+            classes=np.asarray(self.strata),
+            guarantee=guarantee_of_sums(
+                self.meter,
+                self.relation,
+                assumptions,
+                has_units=self.has_units,
+                for_release=self.noise.for_release,
+            ),
+            student=student,
+            labels=ReleasedLabels(np.arange(0), np.empty(0), 0),
+            releases=tuple(self.source.sums.released),
+            n_features=len(self.ends),
+            charges=self.meter.charges,
+        )
+
+    def default_student(self) -> Any:
+        """Return a description of what is computed."""
+        return "curves of the released life table"
+
+
+class LifeTable(BaseEstimator):
+    """Private life table: survival curves, their bands and a log-rank test, from one noisy sum.
+
+    Each person adds one vector of length 1 to the table, for a declared stratum, a declared bin of time, and an event
+    or a censoring. Curves, numbers at risk, bands, medians, mean times and tests follow from the noisy table and cost
+    nothing more. A curve ends where the released number at risk is below 10, or below three standard deviations of its
+    noise.
+
+    Parameters
+    ----------
+    bins : sequence of float
+        End of each bin, above 0 and ascending, in the unit of the times. The last one is the horizon. A later time is
+        censored at the horizon. From 2 to 200 bins. Must not depend on the private records.
+    events, censored : sequence
+        Codes in the event column of an event, and of a censoring. A record with another code is bad.
+    strata : mapping of str to sequence, optional
+        Declared values of each column of strata. Every combination is a stratum, up to 20. A record with another value
+        is bad.
+    epsilon, delta, relation
+        As for `LabelMomentsClassifier`. Under replace-one only the number of records is public, not sizes of strata.
+    insecure_release_seed : int, optional
+        Seeds the noise for a repeatable experiment and marks the guarantee "not for release".
+
+    Attributes
+    ----------
+    life_table_ : LifeTableEstimate
+        ``curves``, one for each stratum, and ``log_rank``. May be published.
+    guarantee_ : Guarantee
+        The privacy guarantee.
+    charges_ : tuple of dict
+        ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of the released sum. Public.
+    design_ : NoisySums
+        Groups and noise. Public.
+    result_ : Result
+        The result of the run, which `dpensemble.certificates.certificate_of_fit` reads.
+
+    Notes
+    -----
+    A bad record (a missing, negative or infinite time, an undeclared code or stratum) adds nothing, still counts as a
+    record, and is never named. Times must all have one unit, which nobody can check here. Left truncation and competing
+    events are not supported: everybody is at risk from time 0, and has an event or is censored.
+
+    References
+    ----------
+    E. L. Kaplan and P. Meier, JASA 1958. N. Mantel, Cancer Chemotherapy Reports 1966. The sum, its sensitivity and the
+    bands are this library's (`dpensemble.moments.life_table`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> died, left = rng.exponential(300, 2000), rng.uniform(100, 900, 2000)
+    >>> table = LifeTable(bins=[90, 180, 365, 730], epsilon=1.0, insecure_release_seed=0)
+    >>> table = table.fit(np.minimum(died, left), died <= left)
+    >>> curve = table.life_table_.curves[0]
+    >>> curve.survival.round(1).tolist(), table.guarantee_.epsilon <= 1.0
+    ([0.7, 0.5, 0.3, 0.1], True)
+    """
+
+    name: ClassVar[str] = "life-table"
+    title: ClassVar[str] = "Life table"
+    votes: ClassVar[bool] = False
+    #: One person must not be able to stop the run.
+    on_bad_record: ClassVar[str] = OnBadRecord.ZERO
+
+    def __init__(
+        self,
+        bins: Sequence[float] = (),
+        *,
+        events: Sequence[Any] = (1,),
+        censored: Sequence[Any] = (0,),
+        strata: Mapping[str, Sequence[Any]] | None = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        relation: str = "replace-one",
+        random_state: Any = None,
+        insecure_release_seed: int | None = None,
+    ) -> None:
+        store_params(self, locals())
+
+    @property
+    def life_table_(self) -> LifeTableEstimate:
+        """The released curves and tests."""
+        estimate: LifeTableEstimate = self.result_.student
+        return estimate
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """The privacy guarantee."""
+        return self.result_.guarantee
+
+    @property
+    def charges_(self) -> tuple[dict[str, Any], ...] | None:
+        """The charge of the released sum."""
+        return self.result_.charges
+
+    @property
+    def design_(self) -> NoisySums:
+        """The design of the run."""
+        design: NoisySums = self.result_.design
+        return design
+
+    @property
+    def stratum_names(self) -> tuple[str, ...]:
+        """Names of all strata. One empty name if there are none."""
+        values = [[f"{column}={value}" for value in given] for column, given in self._strata().items()]
+        return tuple(", ".join(names) for names in product(*values))
+
+    def design(self, budget: Budget | None = None) -> NoisySums:
+        """Return everything public about a run with these settings, before any record is touched."""
+        budget = Budget.of(self.epsilon, self.delta) if budget is None else budget
+        return _OneTable(
+            name=self.name,
+            title=self.title,
+            everyone=(Group(EVERYONE, budget),),
+            n_classes=2 * len(self.stratum_names),
+            rounds=1,
+            relation=member("relation", self.relation, Relation),
+        )
+
+    def fit(
+        self,
+        times: ArrayLike,
+        events: ArrayLike,
+        *,
+        strata: Any = None,
+        units: ArrayLike | None = None,
+        ledger: Any = None,
+        fewest_units: int | None = None,
+    ) -> Self:
+        """Release the life table. Every call is a separate release, and losses of several calls add up.
+
+        Parameters
+        ----------
+        times : array-like of shape (n_records,)
+            Time until the event or the censoring of each record, from 0. Private.
+        events : array-like of shape (n_records,)
+            Code of each record's event or censoring. Private.
+        strata : DataFrame or mapping of str to array-like, optional
+            Each record's values of the declared columns. Private.
+        units : array-like of shape (n_records,), optional
+            Person of each record, if one person can have several. A person's first event counts, or without events the
+            last time.
+        ledger, fewest_units
+            As for `PATEClassifier.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError
+            If bins, codes or strata are not declared well, before anything is charged.
+        DataError
+            If the arguments have different lengths, or times are dates.
+        BudgetError
+            If the ledger does not cover the release.
+        """
+        checked_ends(self.bins)
+        with guard_private_rows():
+            rows = self._checked_rows(times, events, strata)
+        with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
+            owners = Owners.of(units, len(rows.targets), zeroes=True)
+            self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
+        return self
+
+    def _strata(self) -> dict[str, list[Any]]:
+        """Return declared values of each column, checked."""
+        given = {} if self.strata is None else self.strata
+        if not isinstance(given, Mapping):
+            raise InvalidParameterError(
+                f"strata={given!r} does not name columns: give the values of each, such as {{'sex': ['f', 'm']}}.",
+                parameter="strata",
+            )
+        columns, number = {str(name): list(values) for name, values in given.items()}, 1
+        for name, values in columns.items():
+            if len(values) < 2 or len(set(map(str, values))) < len(values):
+                raise InvalidParameterError(
+                    f"strata={{{name!r}: {values!r}}} must declare at least two values, each once.", parameter="strata"
+                )
+            number *= len(values)
+        if number > MOST_STRATA:
+            raise InvalidParameterError(
+                f"strata={columns!r} make {number} strata: declare at most {MOST_STRATA}.", parameter="strata"
+            )
+        return columns
+
+    def _checked_rows(self, times: Any, events: Any, strata: Any) -> _Rows:
+        """Return times and classes. What is bad about one record is not stated."""
+        if np.ndim(times) != 1:
+            raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
+        series = pd.Series(times)
+        if series.dtype.kind in "mM":
+            raise DataError("times must be numbers in one unit, such as days from the start; got dates or durations.")
+        n_records = len(series)
+        number = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        both = set(map(str, self.events)) & set(map(str, self.censored))
+        if both or not len(self.events) or not len(self.censored):
+            raise InvalidParameterError(
+                f"events={list(self.events)!r} and censored={list(self.censored)!r} must each name at least one code, "
+                "and no code twice.",
+                parameter="events",
+            )
+        codes = _ids("events", [*self.events, *self.censored], events, n_records)
+        known = sorted_classes([*self.events, *self.censored])
+        is_event = np.isin(known, np.asarray(list(self.events), dtype=known.dtype))[codes]
+        good = (codes != BAD) & np.isfinite(number) & (number >= 0)
+        # An event beyond the horizon is not seen.
+        is_event &= number <= float(self.bins[-1])
+        places, declared = np.zeros(n_records, dtype=np.int64), self._strata()
+        missing = sorted(set(declared) - set(() if strata is None else map(str, strata)))
+        if missing or (strata is not None and not declared):
+            raise InvalidParameterError(
+                f"strata must hold the declared columns {list(declared)}, and their values must be declared in the "
+                "constructor.",
+                parameter="strata",
+            )
+        for name, values in declared.items():
+            ids = _ids(f"strata[{name!r}]", values, strata[name], n_records)
+            good &= ids != BAD
+            # In the order of the declaration.
+            order = np.argsort([sorted_classes(values).tolist().index(value) for value in values])
+            places = places * len(values) + order[ids]
+        targets = np.where(good, 2 * places + is_event, BAD)
+        table = pd.DataFrame({"time": np.where(good, number, 0.0), "event": np.where(good & is_event, 1.0, 0.0)})
+        return _Rows(table, targets)
+
+
+def _ids(name: str, declared: Sequence[Any], entries: Any, n_records: int) -> Integers:
+    """Return the place of each entry among the sorted declared values, `BAD` for others."""
+    entries = label_array(entries)
+    one_per_record(name, entries, n_records)
+    return class_ids_or_bad(sorted_classes(declared), entries)

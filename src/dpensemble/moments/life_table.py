@@ -1,0 +1,511 @@
+"""A private life table: one class sum over cells of stratum, end and time, and what follows from it.
+
+Times are divided at declared points. A person adds one vector: a public column for the bin, in the block of the
+stratum and of the end (event or censored). No entry is negative, and no column is longer than 1. So `ClassSums` has the
+proof: replacing a person moves the sum by at most ``sqrt(2)``, adding or removing one by at most 1. Numbers at risk are
+sums of later cells, and cost nothing more.
+
+The columns are those of the square root of the triangular matrix of ones, each scaled to length 1 (H. Fichtenberger,
+M. Henzinger and J. Upadhyay, "Constant matters", ICML 2023). Bins are in reverse order. The noise of a number at risk
+then grows with the logarithm of the number of bins, and is least late, where few people are left.
+
+Everything after `LifeTableSum` reads released numbers only. Counts follow from a law with smooth hazards, whose step
+sizes have the largest evidence. Bands and tests rest on counts that were not smoothed, because these are linear in the
+noise. At risk in a bin is who entered it, less half of those who were censored in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, special, stats
+
+from dpensemble._checks import real_between
+from dpensemble._entries import Floats, Integers
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.learning import ClassSums
+from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
+
+#: The most bins and the most strata.
+MOST_BINS, MOST_STRATA = 200, 20
+# A curve ends where fewer are at risk, or where the noise is larger than a third of their number.
+_FEWEST_AT_RISK, _DEVIATIONS = 10.0, 3.0
+# Bands hold at once over times at which at least this share is at risk.
+_BANDED = 0.1
+_LEVEL = 0.95
+# Step sizes of the random walks of logits, the prior of the first logit, and the range of logits.
+_STEPS = (0.05, 0.2, 0.6)
+_FIRST, _FIRST_SPREAD, _LOGITS = -3.0, 3.0, 12.0
+_ITERATIONS, _TOLERANCE = 40, 1e-4
+# Draws for the quantile of the largest deviation, from a fixed public seed.
+_DRAWS = 4000
+
+
+def checked_ends(bins: Sequence[float]) -> Floats:
+    """Return the ends of all bins, ascending. The last one is the horizon.
+
+    Raises
+    ------
+    InvalidParameterError
+        If there are fewer than 2 bins or more than `MOST_BINS`, or if the ends are not finite, above 0 and ascending.
+
+    Examples
+    --------
+    >>> checked_ends([30, 90, 180])
+    array([ 30.,  90., 180.])
+    """
+    try:
+        ends = np.array([real_between("bins", one, 1e-12, 1e12) for one in bins])
+    except TypeError as error:
+        raise InvalidParameterError(
+            f"bins={bins!r} is not a list of times: give the end of each bin, such as [30, 90, 180, 365].",
+            parameter="bins",
+        ) from error
+    if not 2 <= len(ends) <= MOST_BINS:
+        raise InvalidParameterError(
+            f"bins={list(bins)!r} are {len(ends)} bins: give the ends of 2 to {MOST_BINS} bins, such as "
+            "[30, 90, 180, 365].",
+            parameter="bins",
+        )
+    if not (np.diff(ends) > 0).all():
+        raise InvalidParameterError(
+            f"bins={list(bins)!r} must ascend: give the end of each bin once, in one unit of time.", parameter="bins"
+        )
+    return ends
+
+
+@lru_cache(maxsize=8)
+def columns_of_bins(n_bins: int) -> Floats:
+    """Return what a person in each place adds, shape (n_bins + 1, n_bins + 1), one column a place. Public.
+
+    Place 0 is beyond the horizon, and place ``k`` is the bin ``n_bins - k``. Entries are whole multiples of
+    ``1 / UNIT``, as they are summed.
+    """
+    places = np.arange(1, n_bins + 1)
+    first = np.concatenate([[1.0], np.cumprod((2 * places - 1) / (2 * places))])
+    lower = np.subtract.outer(np.arange(n_bins + 1), np.arange(n_bins + 1))
+    root = np.where(lower >= 0, first[np.maximum(lower, 0)], 0.0)
+    columns: Floats = np.asarray(bounded_features((root / np.linalg.norm(root, axis=0)).T)).T / UNIT
+    columns.flags.writeable = False
+    return columns
+
+
+@dataclass(frozen=True)
+class PlacesOfTimes:
+    """The public map from a time to the vector of its place. A missing or negative time gives NaN: a bad record.
+
+    An event at the end of a bin is in the bin. A person who is censored then was at risk all along, and is censored in
+    the next bin. So the caller gives times of censored people in a column of zeros and ones, `is_event`.
+    """
+
+    ends: tuple[float, ...]
+
+    def __call__(self, rows: Any) -> Floats:
+        """Return vectors of length 1 at most, shape (n_rows, n_bins + 1)."""
+        rows = np.asarray(rows, dtype=np.float64)
+        times, is_event = rows[:, 0], rows[:, 1] > 0
+        ends = np.asarray(self.ends)
+        bins = np.where(is_event, np.searchsorted(ends, times), np.searchsorted(ends, times, side="right"))
+        vectors = columns_of_bins(len(ends)).T[len(ends) - np.minimum(bins, len(ends))].copy()
+        vectors[~(times >= 0)] = np.nan
+        return vectors
+
+
+@dataclass(frozen=True)
+class LifeTableSum(RecordsQuery[tuple[Floats, float]]):
+    """The class sum of a life table. Classes are strata by ends: ``2 * stratum`` is censored, and the next an event.
+
+    A person adds what `ClassSums` lets a person add, so its proof holds here.
+    """
+
+    n_classes: int
+    description = "a life table: people by stratum, time bin, and event or censoring"
+    never_negative = True
+
+    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+        """Return vectors of places, and weights in the columns of their classes."""
+        return ClassSums(self.n_classes).bounded_factors(features, targets, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return noisy sums, shape (n_bins + 1, n_classes), and the standard deviation of the noise on each entry."""
+        return sums, spread
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Smooth expected counts of one stratum: events and censorings by bin, and those beyond the horizon."""
+
+    counts: Floats
+    evidence: float
+    logits: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curve:
+    """The curve of one stratum. All arrays have shape (n_bins,), and all numbers may be published.
+
+    Attributes
+    ----------
+    stratum : str
+        Name of the stratum, empty if there are no strata.
+    times : ndarray
+        End of each bin at which the curve is released.
+    at_risk, events, censored : ndarray
+        Released numbers of each bin: people who enter it, and those with an event or censored in it. Not whole.
+    at_risk_noise : ndarray
+        Standard deviation of the noise on the number at risk, before counts were smoothed.
+    survival, cumulative_hazard : ndarray
+        Kaplan-Meier and Nelson-Aalen curves at the ends of bins.
+    low, high : ndarray
+        Band that holds for the population, at 95 % for all times at once at which a tenth is at risk. NaN at others.
+    sample_low, sample_high : ndarray
+        The same for the curve of the table's own people, without privacy.
+    median : tuple of float
+        Time at which half have had the event, and its interval by the band. Infinite if the curve ends before.
+    restricted_mean : tuple of float
+        Mean time up to the last time of the curve, and its interval by the band.
+    """
+
+    stratum: str
+    times: Floats
+    at_risk: Floats
+    at_risk_noise: Floats
+    events: Floats
+    censored: Floats
+    survival: Floats
+    cumulative_hazard: Floats
+    low: Floats
+    high: Floats
+    sample_low: Floats
+    sample_high: Floats
+
+    @property
+    def median(self) -> tuple[float, float, float]:
+        """The median time, and its interval. Infinite where the curve ends above one half."""
+        return _crossing(self.times, self.survival), _crossing(self.times, self.low), _crossing(self.times, self.high)
+
+    @property
+    def restricted_mean(self) -> tuple[float, float, float]:
+        """The mean time up to the last time with a band, and its interval. NaN without a band."""
+        banded = ~np.isnan(self.low)
+        times = self.times[banded]
+        areas = [_area(times, curve[banded]) for curve in (self.survival, self.low, self.high)]
+        return areas[0], areas[1], areas[2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with None for what is not known."""
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        plain = {name: [_plain(one) for one in value.tolist()] for name, value in arrays.items()}
+        summaries = {"median": self.median, "restricted_mean": self.restricted_mean}
+        return {"stratum": self.stratum, **plain, **{name: [*map(_plain, value)] for name, value in summaries.items()}}
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _crossing(times: Floats, curve: Floats) -> float:
+    """Return the first time at which a curve is at most one half."""
+    below = np.flatnonzero(curve <= 0.5)
+    return float(times[below[0]]) if len(below) else math.inf
+
+
+def _area(times: Floats, curve: Floats) -> float:
+    """Return the area below a curve that begins with 1 at time 0 and is linear between times."""
+    if not len(times):
+        return math.nan
+    return float(np.trapezoid(np.concatenate([[1.0], curve]), np.concatenate([[0.0], times])))
+
+
+@dataclass(frozen=True)
+class LogRank:
+    """A log-rank test that all strata have the same hazards. May be published.
+
+    The variance holds the sampling of people and the noise of the release.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LifeTableEstimate:
+    """Curves and tests from one released sum. Public.
+
+    Parameters
+    ----------
+    ends : ndarray of shape (n_bins,)
+        End of each bin.
+    strata : tuple of str
+        Names of strata, in the order of the sum. One empty name if there are none.
+    noisy : ndarray of shape (n_bins + 1, 2 * n_strata)
+        The released sum.
+    spread : float
+        Standard deviation of the noise on each of its entries.
+    """
+
+    ends: Floats
+    strata: tuple[str, ...]
+    noisy: Floats
+    spread: float
+
+    @cached_property
+    def curves(self) -> tuple[Curve, ...]:
+        """The curve of each stratum."""
+        return tuple(
+            _curve(name, self.ends, one, self.spread) for name, one in zip(self.strata, self._observed, strict=True)
+        )
+
+    @cached_property
+    def log_rank(self) -> LogRank | None:
+        """The test between all strata, or None with one stratum or without a time with enough people at risk."""
+        return _log_rank(self._observed, self.spread) if len(self.strata) > 1 else None
+
+    @cached_property
+    def _observed(self) -> list[_Observed]:
+        """Noisy sums of each stratum, in the order of `_Observed`."""
+        return [_Observed(self.noisy[:, 2 * one : 2 * one + 2], self.spread) for one in range(len(self.strata))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        test = None if self.log_rank is None else vars(self.log_rank)
+        curves = [one.to_dict() for one in self.curves]
+        return {"bins": self.ends.tolist(), "curves": curves, "log_rank": test, "noise": self.spread}
+
+
+class _Observed:
+    """One stratum's part of the sum. Counts are in the order: events by bin, censorings by bin, beyond the horizon."""
+
+    def __init__(self, noisy: Floats, spread: float) -> None:
+        n_bins = len(noisy) - 1
+        self.n_bins, self.spread = n_bins, spread
+        columns = columns_of_bins(n_bins)
+        reverse = n_bins - np.arange(n_bins)
+        # Nobody has an event beyond the horizon, so its place is left out.
+        events = np.zeros((2 * n_bins + 1, n_bins))
+        events[:n_bins] = columns[1:, reverse]
+        censored = np.zeros((2 * n_bins + 1, n_bins + 1))
+        censored[n_bins:] = columns[:, np.append(reverse, 0)]
+        self.matrix: Floats = np.hstack([events, censored])
+        self.sums: Floats = np.concatenate([noisy[1:, 1], noisy[:, 0]])
+        self.inverse: Floats = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
+        #: Counts without smoothing, whose noise is `spread` times `inverse`.
+        self.counts: Floats = self.inverse @ self.sums
+        entering: Floats = np.zeros((n_bins, 2 * n_bins + 1))
+        later = np.triu(np.ones((n_bins, n_bins)))
+        entering[:, :n_bins], entering[:, n_bins : 2 * n_bins], entering[:, -1] = later, later, 1.0
+        #: Linear maps from counts: who enters each bin, and who is at risk in it.
+        self.entering: Floats = entering
+        self.exposed: Floats = entering.copy()
+        self.exposed[:, n_bins : 2 * n_bins] -= np.eye(n_bins) / 2
+        self.events: Floats = np.eye(n_bins, 2 * n_bins + 1)
+
+    @cached_property
+    def law(self) -> _Law:
+        """The smooth law whose step size has the largest evidence."""
+        laws, start = [], None
+        for step in _STEPS:
+            laws.append(_fitted(self, step, start))
+            start = laws[-1].logits
+        return max(laws, key=lambda one: one.evidence)
+
+    @cached_property
+    def smoothed(self) -> Floats:
+        """Counts between the noisy ones and the law: with little noise the former, with much noise the latter."""
+        expected = self.law.counts
+        moved = expected[:, None] * self.matrix.T
+        covariance = self.matrix @ moved + self.spread**2 * np.eye(len(self.sums))
+        posterior = expected + moved @ np.linalg.solve(covariance, self.sums - self.matrix @ expected)
+        return np.asarray(np.maximum(posterior, 0.0))
+
+    @cached_property
+    def at_risk_noise(self) -> Floats:
+        """Standard deviation of the noise on the number that enters each bin."""
+        return np.asarray(self.spread * np.linalg.norm(self.entering @ self.inverse, axis=1))
+
+    def n_released(self) -> int:
+        """Return the number of bins before the first one with too few at risk."""
+        least = np.maximum(_FEWEST_AT_RISK, _DEVIATIONS * self.at_risk_noise)
+        few = np.flatnonzero(self.entering @ self.smoothed < least)
+        return int(few[0]) if len(few) else self.n_bins
+
+
+def _expected(logits: Floats) -> tuple[Floats, Floats]:
+    """Return expected counts of one stratum, and the derivatives of their logarithms.
+
+    `logits` are the logarithm of the number of people, and the logits of both hazards in each bin.
+    """
+    n_bins = (len(logits) - 1) // 2
+    event, censoring = special.expit(logits[1 : n_bins + 1]), special.expit(logits[n_bins + 1 :])
+    alive = np.concatenate([[1.0], np.cumprod((1 - event) * (1 - censoring))])
+    shares = np.concatenate([alive[:-1] * event, alive[:-1] * (1 - event) * censoring, alive[-1:]])
+    before, eye = np.tril(np.ones((n_bins, n_bins)), -1), np.eye(n_bins)
+    slopes = np.ones((2 * n_bins + 1, 2 * n_bins + 1))
+    slopes[:n_bins, 1 : n_bins + 1] = eye * (1 - event) - before * event
+    slopes[:n_bins, n_bins + 1 :] = -before * censoring
+    slopes[n_bins:-1, 1 : n_bins + 1] = -(before + eye) * event
+    slopes[n_bins:-1, n_bins + 1 :] = eye * (1 - censoring) - before * censoring
+    slopes[-1, 1:] = -np.concatenate([event, censoring])
+    return np.maximum(math.exp(logits[0]) * shares, 1e-9), slopes
+
+
+@lru_cache(maxsize=32)
+def _prior(n_bins: int, step: float) -> tuple[Floats, Floats, float]:
+    """Return the mean, the precision and its log-determinant of the logits: random walks for both hazards."""
+    difference = np.eye(n_bins) - np.eye(n_bins, k=-1)
+    weights = np.full(n_bins, 1 / step)
+    weights[0] = 1 / _FIRST_SPREAD
+    one = (weights[:, None] * difference).T @ (weights[:, None] * difference)
+    precision = np.zeros((2 * n_bins + 1, 2 * n_bins + 1))
+    precision[1 : n_bins + 1, 1 : n_bins + 1] = precision[n_bins + 1 :, n_bins + 1 :] = one
+    mean = np.full(2 * n_bins + 1, _FIRST)
+    mean[0] = 0.0
+    return mean, precision, 4 * float(np.log(weights).sum())
+
+
+def _fitted(observed: _Observed, step: float, start: Floats | None) -> _Law:
+    """Return the law with the largest posterior, by scoring. Counts follow a Poisson law, so their sum is free."""
+    n_bins, matrix, sums = observed.n_bins, observed.matrix, observed.sums
+    mean, precision, log_determinant = _prior(n_bins, step)
+    if start is None:
+        total = max(float(observed.counts.sum()), 1.0)
+        start = np.concatenate([[math.log(total)], np.full(2 * n_bins, _FIRST)])
+
+    def misfit(logits: Floats, factor: Any) -> float:
+        residual = sums - matrix @ _expected(logits)[0]
+        away = logits - mean
+        return float(residual @ linalg.cho_solve(factor, residual) + away @ precision @ away)
+
+    logits, factor, information = start, linalg.cho_factor(np.eye(len(sums))), precision
+    for _ in range(_ITERATIONS):
+        counts, slopes = _expected(logits)
+        factor = linalg.cho_factor((matrix * counts) @ matrix.T + observed.spread**2 * np.eye(len(sums)))
+        jacobian = matrix @ (counts[:, None] * slopes)
+        weighted = linalg.cho_solve(factor, np.column_stack([jacobian, sums - matrix @ counts]))
+        information = jacobian.T @ weighted[:, :-1] + precision
+        gradient = jacobian.T @ weighted[:, -1] - precision @ (logits - mean)
+        move = np.clip(np.linalg.solve(information + 1e-9 * np.eye(len(logits)), gradient), -2.0, 2.0)
+        now, size = misfit(logits, factor), 1.0
+        while size > 1e-3 and misfit(_limited(logits + size * move), factor) > now:
+            size /= 2
+        logits = _limited(logits + size * move)
+        if np.abs(size * move).max() < _TOLERANCE:
+            break
+    evidence = -misfit(logits, factor) - 2 * np.log(np.diag(factor[0])).sum()
+    evidence += log_determinant - np.linalg.slogdet(information)[1]
+    return _Law(_expected(logits)[0], float(evidence), logits)
+
+
+def _limited(logits: Floats) -> Floats:
+    limited = np.clip(logits, -_LOGITS, _LOGITS)
+    limited[0] = np.clip(logits[0], 0.0, 40.0)
+    return limited
+
+
+def _curve(name: str, ends: Floats, observed: _Observed, spread: float) -> Curve:
+    """Return the curve of one stratum, up to the time at which too few are at risk."""
+    n = observed.n_released()
+    smoothed, expected = observed.smoothed, observed.law.counts
+    exposed, events = observed.exposed @ smoothed, smoothed[: observed.n_bins]
+    hazards = np.minimum(events / np.maximum(exposed, 1e-9), 1.0)
+    survival = np.cumprod(1 - hazards)
+    # The estimate that is linear in counts which were not smoothed, around the law.
+    of_law = np.clip(expected[: observed.n_bins] / (observed.exposed @ expected), 1e-9, 1 - 1e-6)
+    left = np.maximum(observed.exposed @ expected, 1e-3)
+    scores = (observed.events - of_law[:, None] * observed.exposed) / (left * (1 - of_law))[:, None]
+    sums = np.tril(np.ones((n, n)))
+    linear = sums @ scores[:n]
+    centre = sums @ -np.log1p(-of_law[:n]) + linear @ observed.counts
+    of_noise = spread * linear @ observed.inverse
+    noise = of_noise @ of_noise.T
+    steps = (of_law / (left * (1 - of_law)))[:n]
+    sampling = np.minimum.outer(np.arange(n), np.arange(n))
+    sampling = np.cumsum(steps)[sampling] if n else np.zeros((0, 0))
+    banded = (observed.entering @ smoothed)[:n] >= _BANDED * smoothed.sum()
+    low, high = _band(centre, noise + sampling, banded)
+    sample_low, sample_high = _band(centre, noise, banded)
+    return Curve(
+        stratum=name,
+        times=ends[:n],
+        at_risk=(observed.entering @ smoothed)[:n],
+        at_risk_noise=observed.at_risk_noise[:n],
+        events=events[:n],
+        censored=smoothed[observed.n_bins : 2 * observed.n_bins][:n],
+        # The curve of smoothed counts, moved to the band where it lies outside.
+        survival=np.clip(survival[:n], np.where(banded, low, 0.0), np.where(banded, high, 1.0)),
+        cumulative_hazard=np.cumsum(hazards)[:n],
+        low=low,
+        high=high,
+        sample_low=sample_low,
+        sample_high=sample_high,
+    )
+
+
+def _band(centre: Floats, covariance: Floats, banded: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the simultaneous band of a curve whose negative logarithm is normal. NaN where nothing is banded."""
+    low, high = np.full(len(centre), np.nan), np.full(len(centre), np.nan)
+    if not banded.any():
+        return low, high
+    own = covariance[np.ix_(banded, banded)]
+    spreads = np.sqrt(np.diag(own))
+    values, vectors = np.linalg.eigh(own / np.outer(spreads, spreads))
+    draws = np.random.default_rng(0).normal(size=(_DRAWS, len(spreads)))
+    largest = np.abs(draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1)
+    width = float(np.quantile(largest, _LEVEL)) * spreads
+    # No curve rises, so a bound at one time holds for others.
+    high[banded] = np.minimum.accumulate(np.clip(np.exp(width - centre[banded]), 0.0, 1.0))
+    low[banded] = np.maximum.accumulate(np.clip(np.exp(-width - centre[banded]), 0.0, 1.0)[::-1])[::-1]
+    # A band of noise that missed its own times is empty: the nearest point remains.
+    low[banded] = np.minimum(low[banded], high[banded])
+    return low, high
+
+
+def _log_rank(strata: Sequence[_Observed], spread: float) -> LogRank | None:
+    """Return the test that is linear in counts which were not smoothed."""
+    exposed = np.array([one.exposed @ one.law.counts for one in strata])
+    events = np.array([one.law.counts[: one.n_bins] for one in strata])
+    together = np.maximum(exposed.sum(axis=0), 1e-3)
+    noise = np.sqrt(sum(one.at_risk_noise**2 for one in strata))
+    few = np.flatnonzero(together < np.maximum(_FEWEST_AT_RISK, _DEVIATIONS * noise))
+    n = int(few[0]) if len(few) else len(together)
+    if not n:
+        return None
+    hazards = np.clip(events.sum(axis=0) / together, 1e-9, 1 - 1e-6)[:n]
+    shares, together = (exposed / exposed.sum(axis=0))[:, :n], together[:n]
+    differences = [
+        (one.events - np.append(hazards, np.zeros(one.n_bins - n))[:, None] * one.exposed)[:n] for one in strata
+    ]
+    size = len(strata) - 1
+    statistic, covariance = np.zeros(size), np.zeros((size, size))
+    for number, (one, difference) in enumerate(zip(strata, differences, strict=True)):
+        weights = (np.arange(size)[:, None] == number) - shares[:size]
+        linear = weights @ difference
+        statistic += linear @ one.counts
+        of_noise = spread * linear @ one.inverse
+        covariance += of_noise @ of_noise.T
+    variance = together * hazards * (1 - hazards)
+    covariance += np.diag((shares[:size] * variance).sum(axis=1)) - (shares[:size] * variance) @ shares[:size].T
+    value = float(statistic @ np.linalg.solve(covariance, statistic))
+    return LogRank(value, size, float(stats.chi2.sf(value, size)))
+
+
+def chosen_rows(
+    times: Floats, is_event: NDArray[np.bool_], good: NDArray[np.bool_], units: Integers
+) -> NDArray[np.bool_]:
+    """Return one row of each unit: its first event, or without events its last time. Private.
+
+    A unit's row depends on the unit's own rows only. A unit without a readable row has none.
+    """
+    order = np.lexsort((np.where(is_event, times, -times), ~is_event, ~good, units))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = units[order][1:] != units[order][:-1]
+    chosen = np.zeros(len(order), dtype=bool)
+    chosen[order[first]] = True
+    return chosen & good
