@@ -135,8 +135,8 @@ def test_what_public_settings_show_is_refused_before_anything_is_charged(totals,
     [
         ([0.5, 1.5], [1], "events"),
         ([[0.5], [1.5]], [1, 0], "2 dimensions"),
-        (pd.to_datetime(["2020-01-01", "2020-02-01"]), [1, 0], "must be numbers"),
-        (pd.to_timedelta([1, 2], unit="D"), [1, 0], "must be numbers"),
+        (pd.to_datetime(["2020-01-01", "2020-02-01"]), [1, 0], "give numbers"),
+        (pd.to_timedelta([1, 2], unit="D"), [1, 0], "give numbers"),
     ],
 )
 def test_arguments_of_another_form_are_refused(totals, times, events, words):

@@ -395,7 +395,7 @@ class _NumberSteps(MomentsSteps):
 
     def prepare(self) -> None:
         """Choose the map and the shares of the budget from public facts."""
-        method, public = self.method, self.public
+        public, method = self.public, self.method
         warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()

@@ -8,12 +8,11 @@ from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpensemble._checks import member
-from dpensemble._entries import Integers, label_array
+from dpensemble._entries import Integers, Rows, label_array
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.design.sums import NoisySums
@@ -32,15 +31,14 @@ from dpensemble.moments.life_table import (
     PlacesOfTimes,
     checked_ends,
     chosen_rows,
+    rows_of_times,
 )
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, one_per_record, sorted_classes
-from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
+from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace, numbers_or_nan
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 
-# The rows that the map of bins reads.
-_EMPTY = pd.DataFrame({"time": np.empty(0), "event": np.empty(0)})
 _ASSUMPTIONS = (
     "Only the noisy table and what is computed from it (curves, bands, tests) are published.",
     "Bins, strata, codes and settings do not depend on the private records.",
@@ -63,10 +61,10 @@ class _OneTable(NoisySums):
         return 0.0
 
 
-class _Rows(NamedTuple):
+class _Ends(NamedTuple):
     """Times and classes of all records, `BAD` for a bad one. Private."""
 
-    table: pd.DataFrame
+    table: Rows
     targets: Integers
 
 
@@ -74,12 +72,12 @@ class _LifeTableSteps(Steps):
     """The steps of `LifeTable`."""
 
     stage: ClassVar[tuple[str, str]] = ("life table", "Releasing the life table")
-    default_teacher: Any = "each unit answers by itself"
+    default_teacher: Rows = "each unit answers by itself"
     design: _OneTable
     meter: SumsMeter
     _estimate: LifeTableEstimate
 
-    def __init__(self, method: LifeTable, rows: _Rows, owners: Owners, fewest_units: int | None) -> None:
+    def __init__(self, method: LifeTable, rows: _Ends, owners: Owners, fewest_units: int | None) -> None:
         super().__init__(method)
         self.ends, self.strata = checked_ends(method.bins), method.stratum_names
         self.has_units = owners.units is not None
@@ -91,7 +89,12 @@ class _LifeTableSteps(Steps):
             is_event, good = targets % 2 == 1, targets != BAD
             chosen = chosen_rows(own_rows["time"].to_numpy(), is_event, good, owners.numbers)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
-        check = RowCheck(TableForm(_EMPTY, declared=True), np.arange(2 * len(self.strata)), True, units)
+        check = RowCheck(
+            TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True),
+            np.arange(2 * len(self.strata)),
+            True,
+            units,
+        )
         self.records = CheckedRecords.in_memory(rows.table, rows.targets, check)
 
     def prepare(self) -> None:
@@ -212,13 +215,13 @@ class LifeTable(BaseEstimator):
         self,
         bins: Sequence[float] = (),
         *,
-        events: Sequence[Any] = (1,),
-        censored: Sequence[Any] = (0,),
-        strata: Mapping[str, Sequence[Any]] | None = None,
+        events: Sequence[Rows] = (1,),
+        censored: Sequence[Rows] = (0,),
+        strata: Mapping[str, Sequence[Rows]] | None = None,
         epsilon: float = 1.0,
         delta: float | None = None,
         relation: str = "replace-one",
-        random_state: Any = None,
+        random_state: Rows = None,
         insecure_release_seed: int | None = None,
     ) -> None:
         store_params(self, locals())
@@ -268,9 +271,9 @@ class LifeTable(BaseEstimator):
         times: ArrayLike,
         events: ArrayLike,
         *,
-        strata: Any = None,
+        strata: Rows = None,
         units: ArrayLike | None = None,
-        ledger: Any = None,
+        ledger: Rows = None,
         fewest_units: int | None = None,
     ) -> Self:
         """Release the life table. Every call is a separate release, and losses of several calls add up.
@@ -310,7 +313,7 @@ class LifeTable(BaseEstimator):
             self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
         return self
 
-    def _strata(self) -> dict[str, list[Any]]:
+    def _strata(self) -> dict[str, list[Rows]]:
         """Return declared values of each column, checked."""
         given = {} if self.strata is None else self.strata
         if not isinstance(given, Mapping):
@@ -331,15 +334,12 @@ class LifeTable(BaseEstimator):
             )
         return columns
 
-    def _checked_rows(self, times: Any, events: Any, strata: Any) -> _Rows:
+    def _checked_rows(self, times: Rows, events: Rows, strata: Rows) -> _Ends:
         """Return times and classes. What is bad about one record is not stated."""
         if np.ndim(times) != 1:
             raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
-        series = pd.Series(times)
-        if series.dtype.kind in "mM":
-            raise DataError("times must be numbers in one unit, such as days from the start; got dates or durations.")
-        n_records = len(series)
-        number = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        number = numbers_or_nan("times", times)
+        n_records = len(number)
         both = set(map(str, self.events)) & set(map(str, self.censored))
         if both or not len(self.events) or not len(self.censored):
             raise InvalidParameterError(
@@ -368,11 +368,10 @@ class LifeTable(BaseEstimator):
             order = np.argsort([sorted_classes(values).tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, 2 * places + is_event, BAD)
-        table = pd.DataFrame({"time": np.where(good, number, 0.0), "event": np.where(good & is_event, 1.0, 0.0)})
-        return _Rows(table, targets)
+        return _Ends(rows_of_times(np.where(good, number, 0.0), good & is_event), targets)
 
 
-def _ids(name: str, declared: Sequence[Any], entries: Any, n_records: int) -> Integers:
+def _ids(name: str, declared: Sequence[Rows], entries: Rows, n_records: int) -> Integers:
     """Return the place of each entry among the sorted declared values, `BAD` for others."""
     entries = label_array(entries)
     one_per_record(name, entries, n_records)

@@ -23,11 +23,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg, special, stats
 
 from dpensemble._checks import real_between
-from dpensemble._entries import Floats, Integers
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
@@ -96,6 +97,11 @@ def columns_of_bins(n_bins: int) -> Floats:
     return columns
 
 
+def rows_of_times(times: Floats, is_event: Rows) -> pd.DataFrame:
+    """Return the table that `PlacesOfTimes` reads."""
+    return pd.DataFrame({"time": times, "event": np.asarray(is_event, dtype=np.float64)})
+
+
 @dataclass(frozen=True)
 class PlacesOfTimes:
     """The public map from a time to the vector of its place. A missing or negative time gives NaN: a bad record.
@@ -106,7 +112,7 @@ class PlacesOfTimes:
 
     ends: tuple[float, ...]
 
-    def __call__(self, rows: Any) -> Floats:
+    def __call__(self, rows: Rows) -> Floats:
         """Return vectors of length 1 at most, shape (n_rows, n_bins + 1)."""
         rows = np.asarray(rows, dtype=np.float64)
         times, is_event = rows[:, 0], rows[:, 1] > 0
@@ -128,7 +134,7 @@ class LifeTableSum(RecordsQuery[tuple[Floats, float]]):
     description = "a life table: people by stratum, time bin, and event or censoring"
     never_negative = True
 
-    def bounded_factors(self, features: Any, targets: Integers, weights: Floats) -> tuple[Any, Floats]:
+    def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:
         """Return vectors of places, and weights in the columns of their classes."""
         return ClassSums(self.n_classes).bounded_factors(features, targets, weights)
 
@@ -378,7 +384,7 @@ def _fitted(observed: _Observed, step: float, start: Floats | None) -> _Law:
         total = max(float(observed.counts.sum()), 1.0)
         start = np.concatenate([[math.log(total)], np.full(2 * n_bins, _FIRST)])
 
-    def misfit(logits: Floats, factor: Any) -> float:
+    def misfit(logits: Floats, factor: Rows) -> float:
         residual = sums - matrix @ _expected(logits)[0]
         away = logits - mean
         return float(residual @ linalg.cho_solve(factor, residual) + away @ precision @ away)

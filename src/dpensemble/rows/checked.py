@@ -263,12 +263,7 @@ def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first:
 
     Each entry is read separately. An entry that is not a finite number raises an error, or is `BAD` with `keep_bad`.
     """
-    if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(y)):
-        raise DataError(
-            "y has texts or dates, but the target of a regression is a number: give numbers, such as days since a "
-            "public date."
-        )
-    values = as_numbers(pd.DataFrame({"y": label_array(y)})).to_numpy()[:, 0]
+    values = numbers_or_nan("y", y)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size and not keep_bad:
         raise DataError(
@@ -276,6 +271,13 @@ def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first:
             "from 0): correct it, or let such records add nothing (on_bad_record='zero')."
         )
     return number.codes(values)
+
+
+def numbers_or_nan(name: str, entries: Rows) -> Floats:
+    """Return a private number of each record, NaN for an entry that is no number. Each entry is read separately."""
+    if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(entries)):
+        raise DataError(f"{name} has texts or dates: give numbers, such as days since a public date.")
+    return np.asarray(as_numbers(pd.DataFrame({name: label_array(entries)})).to_numpy()[:, 0], dtype=np.float64)
 
 
 def _require_types(classes: NDArray[np.generic], y: ArrayLike) -> None:
