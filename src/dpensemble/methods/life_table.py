@@ -8,12 +8,11 @@ from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpensemble._checks import member
-from dpensemble._entries import Integers, label_array
+from dpensemble._entries import Integers, Rows, label_array
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.design.sums import NoisySums
@@ -22,7 +21,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, guarded_fit, run_steps
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.life_table import (
@@ -32,6 +31,8 @@ from dpensemble.moments.life_table import (
     PlacesOfTimes,
     checked_ends,
     chosen_rows,
+    rows_of_times,
+    times_as_numbers,
 )
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
@@ -40,7 +41,7 @@ from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 
 # The rows that the map of bins reads.
-_EMPTY = pd.DataFrame({"time": np.empty(0), "event": np.empty(0)})
+_EMPTY = rows_of_times(np.empty(0), np.empty(0))
 _ASSUMPTIONS = (
     "Only the noisy table and what is computed from it (curves, bands, tests) are published.",
     "Bins, strata, codes and settings do not depend on the private records.",
@@ -66,7 +67,7 @@ class _OneTable(NoisySums):
 class _Rows(NamedTuple):
     """Times and classes of all records, `BAD` for a bad one. Private."""
 
-    table: pd.DataFrame
+    table: Rows
     targets: Integers
 
 
@@ -268,7 +269,7 @@ class LifeTable(BaseEstimator):
         times: ArrayLike,
         events: ArrayLike,
         *,
-        strata: Any = None,
+        strata: Rows = None,
         units: ArrayLike | None = None,
         ledger: Any = None,
         fewest_units: int | None = None,
@@ -331,15 +332,10 @@ class LifeTable(BaseEstimator):
             )
         return columns
 
-    def _checked_rows(self, times: Any, events: Any, strata: Any) -> _Rows:
+    def _checked_rows(self, times: Rows, events: Rows, strata: Rows) -> _Rows:
         """Return times and classes. What is bad about one record is not stated."""
-        if np.ndim(times) != 1:
-            raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
-        series = pd.Series(times)
-        if series.dtype.kind in "mM":
-            raise DataError("times must be numbers in one unit, such as days from the start; got dates or durations.")
-        n_records = len(series)
-        number = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        number = times_as_numbers(times)
+        n_records = len(number)
         both = set(map(str, self.events)) & set(map(str, self.censored))
         if both or not len(self.events) or not len(self.censored):
             raise InvalidParameterError(
@@ -368,11 +364,11 @@ class LifeTable(BaseEstimator):
             order = np.argsort([sorted_classes(values).tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, 2 * places + is_event, BAD)
-        table = pd.DataFrame({"time": np.where(good, number, 0.0), "event": np.where(good & is_event, 1.0, 0.0)})
+        table = rows_of_times(np.where(good, number, 0.0), np.where(good & is_event, 1.0, 0.0))
         return _Rows(table, targets)
 
 
-def _ids(name: str, declared: Sequence[Any], entries: Any, n_records: int) -> Integers:
+def _ids(name: str, declared: Sequence[Any], entries: Rows, n_records: int) -> Integers:
     """Return the place of each entry among the sorted declared values, `BAD` for others."""
     entries = label_array(entries)
     one_per_record(name, entries, n_records)

@@ -23,12 +23,13 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg, special, stats
 
 from dpensemble._checks import real_between
-from dpensemble._entries import Floats, Integers
-from dpensemble.errors import InvalidParameterError
+from dpensemble._entries import Floats, Integers, Rows
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
 
@@ -509,3 +510,18 @@ def chosen_rows(
     chosen = np.zeros(len(order), dtype=bool)
     chosen[order[first]] = True
     return chosen & good
+
+
+def times_as_numbers(times: Rows) -> Floats:
+    """Return times as numbers, NaN for an entry that is no number. Private. Dates and durations raise an error."""
+    if np.ndim(times) != 1:
+        raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
+    series = pd.Series(times)
+    if series.dtype.kind in "mM":
+        raise DataError("times must be numbers in one unit, such as days from the start; got dates or durations.")
+    return np.asarray(pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def rows_of_times(times: Floats, is_event: Floats) -> pd.DataFrame:
+    """Return the rows that `PlacesOfTimes` reads."""
+    return pd.DataFrame({"time": times, "event": is_event})
