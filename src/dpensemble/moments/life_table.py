@@ -513,7 +513,7 @@ def chosen_rows(
 
 
 def times_as_numbers(times: Rows) -> Floats:
-    """Return times as numbers, NaN for an entry that is no number. Private. Dates and durations raise an error."""
+    """Return times as numbers, NaN for any other entry. Private. Dates and durations raise an error."""
     if np.ndim(times) != 1:
         raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
     series = pd.Series(times)
