@@ -312,3 +312,12 @@ def test_a_plan_for_three_classes(public: pd.DataFrame) -> None:
     plan = plan_label_moments(epsilon=[8.0], records=200, classes=names, X_public=public, y_public=y)
     assert plan.sizes[0].auroc.estimate > 0.7
     assert plan.share is None
+
+
+def test_effects_of_written_numbers_are_those_of_numbers() -> None:
+    rng = np.random.default_rng(5)
+    numbers = pd.DataFrame({name: rng.normal(50, 9, 400).round(1) for name in "abcd"})
+    written = numbers.map(lambda number: f"{number:.1f}".replace(".", ",") + " %")
+    settings = {"records": 2_000, "epsilon": [3.0]}
+    one, other = (plan_label_moments(X_public=rows, **settings) for rows in (numbers, written))
+    assert one.sizes[0].auroc.estimate == pytest.approx(other.sizes[0].auroc.estimate, abs=0.02)

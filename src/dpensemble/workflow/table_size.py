@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -17,6 +17,7 @@ import pandas as pd
 from dpensemble._checks import ShownAsSentences, epsilon_of, integer_between, real_between, shown
 from dpensemble._entries import Integers
 from dpensemble._work import progress_bar
+from dpensemble.datasets import TablePreparation
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments.maps.grid import declared_grid
@@ -188,6 +189,10 @@ def plan_label_moments(
     y_public: Any = None,
     n_public: int | None = None,
     n_columns: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    blank: Mapping[str, Sequence[object]] | Sequence[object] | None = None,
+    below_limit: str = "limit",
+    decimal: str | None = None,
     declared_columns: Any = None,
     share: float | None = None,
     unit_size: int = 1,
@@ -215,6 +220,8 @@ def plan_label_moments(
         Their labels, if they are known. The interval is then much shorter.
     n_public, n_columns : int, optional
         Numbers of made-up rows and columns, by default 1,000 and 10.
+    columns, blank, below_limit, decimal : optional
+        How the entries of `X_public` are read, as by `TablePreparation`.
     declared_columns : mapping, optional
         Declares columns in place of public rows, as for `LabelMomentsClassifier`.
     share : float, optional
@@ -245,6 +252,10 @@ def plan_label_moments(
     [0.3, 1.0, 3.0]
     """
     rows = _rows_of(X_public, n_public, n_columns, declared_columns, seed)
+    if X_public is not None:
+        # Made-up effects of texts such as 12,5 would be those of categories, which nothing can learn.
+        reading = TablePreparation(columns=columns, blank=blank, below_limit=below_limit, decimal=decimal).fit(rows)
+        rows = rows if reading.changes_nothing else reading.transform(rows)
     public = None if declared_columns is not None else rows
     names = sorted_classes(classes)
     labels = None if y_public is None else _codes(y_public, names, len(rows), share)
@@ -256,6 +267,7 @@ def plan_label_moments(
         unit_size=integer_between("unit_size", unit_size, 1, 10_000),
         delta=delta,
         seed=integer_between("seed", seed, 0),
+        reading={} if X_public is None else "as given",
     )
     epsilons = _epsilons(epsilon)
     sizes = _numbers(records, rows.shape[1], setting.unit_size)
