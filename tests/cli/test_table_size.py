@@ -115,12 +115,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     path = tmp_path_factory.mktemp("written") / "export.csv"
     lines = ["Auszug, Stand 15.01.2025", "PATID;CRP;PREIS;WERT;y"]
-    lines += [
-        f"{100 + i};{rng.normal(20, 5):.1f};${rng.integers(1, 9)},{rng.integers(100, 999)};{rng.normal():.2f};no".replace(
-            ".", ",", 1
-        )
-        for i in range(240)
-    ]
+    for i in range(240):
+        marker = f"{rng.normal(20, 5):.1f}".replace(".", ",")
+        lines.append(f"{100 + i};{marker};${rng.integers(1, 9)},{rng.integers(100, 999)};{rng.normal():.2f};no")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

@@ -19,7 +19,6 @@ from dpensemble.workflow.difficulty import Range
 from dpensemble.workflow.table_files import TableFiles
 from dpensemble.workflow.table_size import USUAL_RECORDS, TableSizePlan, plan_label_moments
 
-
 #: Options about columns of public rows, and about their file.
 _OF_PUBLIC = ("target", "drop", "unit", "column", "blank", "below_limit", "sep", "decimal", "skip_lines", "sheet")
 
