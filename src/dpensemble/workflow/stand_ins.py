@@ -88,7 +88,7 @@ class Setting:
     delta: float | None
     seed: int
     #: How the estimator reads texts: ``"as given"`` if the rows were read before.
-    reading: Any = field(default_factory=dict)
+    reading: Mapping[str, str] | str = field(default_factory=dict)
 
     @property
     def is_usual(self) -> bool:
