@@ -108,3 +108,32 @@ def test_no_file_is_written_and_no_private_table_is_an_option(
     assert "--private" not in page
     assert "--ledger" not in page
     assert "the number is private" in page
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(1)
+    path = tmp_path_factory.mktemp("written") / "export.csv"
+    lines = ["Auszug, Stand 15.01.2025", "PATID;CRP;PREIS;WERT;y"]
+    for i in range(240):
+        marker = f"{rng.normal(20, 5):.1f}".replace(".", ",")
+        lines.append(f"{100 + i};{marker};${rng.integers(1, 9)},{rng.integers(100, 999)};{rng.normal():.2f};no")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_public_files_are_read_as_a_run_reads_them(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--public", str(written), "--sep", ";", "--drop", "y", "--unit", "PATID")
+    options += ("--records", "200", "--epsilon", "1,2", "--json")
+    assert _plan(*options, "--column", "PREIS=number:1,234.5") == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == 3
+    # The error names options, which this command has.
+    assert _plan(*options) == 2
+    assert "--column PREIS=number:1,234.5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--unit", "--column", "--blank", "--sep", "--decimal", "--sheet"])
+def test_options_about_public_rows_require_public_rows(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"--column": "a=number", "--decimal": ","}.get(option, "a")
+    assert _plan(option, value) == 2
+    assert "--public" in capsys.readouterr().err

@@ -325,7 +325,7 @@ def test_public_rows_are_read_as_a_run_reads_them(public: pd.DataFrame) -> None:
     )
     with pytest.raises(DataError, match="Kosten"):
         plan_label_moments(epsilon=[2.0], records=150, X_public=written)
-    rows, n_columns, sentence = table_size._prepared(written, {"Kosten": "number:1,234.5"})
+    rows, n_columns, sentence = table_size._prepared(written, columns={"Kosten": "number:1,234.5"})
     assert (n_columns, sentence) == (2, " A run leaves out Patientennummer.")
     np.testing.assert_allclose(rows["a"].to_numpy(dtype=float), public["a"].round(2))
     np.testing.assert_array_equal(rows["Kosten"].to_numpy(dtype=float), 1000.0 + np.arange(ROWS))
@@ -340,3 +340,12 @@ def test_public_rows_are_read_as_a_run_reads_them(public: pd.DataFrame) -> None:
     assert "A run leaves out Patientennummer." in plan.basis
     with pytest.raises(InvalidParameterError, match="X_public"):
         plan_label_moments(columns={"a": "number"})
+
+
+def test_effects_of_written_numbers_are_those_of_numbers() -> None:
+    rng = np.random.default_rng(5)
+    numbers = pd.DataFrame({name: rng.normal(50, 9, 400).round(1) for name in "abcd"})
+    written = numbers.map(lambda number: f"{number:.1f}".replace(".", ",") + " %")
+    settings = {"records": 2_000, "epsilon": [3.0]}
+    one, other = (plan_label_moments(X_public=rows, **settings) for rows in (numbers, written))
+    assert one.sizes[0].auroc.estimate == pytest.approx(other.sizes[0].auroc.estimate, abs=0.02)

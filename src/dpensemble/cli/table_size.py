@@ -12,12 +12,15 @@ from rich.table import Table
 from dpensemble._checks import split_names
 from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import Request, parts_of
-from dpensemble.datasets import read_table
+from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.formats import as_options, entry_rules
 from dpensemble.errors import InvalidParameterError
 from dpensemble.workflow.difficulty import Range
 from dpensemble.workflow.table_files import TableFiles
 from dpensemble.workflow.table_size import USUAL_RECORDS, TableSizePlan, plan_label_moments
+
+#: Options about columns of public rows, and about their file.
+_OF_PUBLIC = ("target", "drop", "unit", "column", "blank", "below_limit", "sep", "decimal", "skip_lines", "sheet")
 
 
 def run(request: Request) -> None:
@@ -35,7 +38,7 @@ def run(request: Request) -> None:
         "seed": 0 if own["seed"] is None else own["seed"],
         "delta": request.settings.get("delta"),
     }
-    settings |= _tables(own)
+    settings |= _tables(own, settings["classes"])
     with as_options(), progress_on_stderr(quiet=own["quiet"] or own["json"]):
         plan = plan_label_moments(**settings)
     if own["json"]:
@@ -65,10 +68,10 @@ def _whole_numbers(text: str) -> list[int]:
     return _numbers("records", text, int, "a whole number")
 
 
-def _tables(own: dict[str, Any]) -> dict[str, Any]:
+def _tables(own: dict[str, Any], classes: list[str]) -> dict[str, Any]:
     """Return public rows without the target, their labels if there are any, and declared columns."""
     path, declared, target, dropped = own["public"], own["declared_columns"], own["target"], parts_of(own["drop"]) or []
-    rules = entry_rules(own["column"], None, None, declared=declared is not None)
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared is not None)
     if declared is not None:
         # The record of a run names its files. No private file is opened here.
         files = TableFiles(
@@ -81,24 +84,42 @@ def _tables(own: dict[str, Any]) -> dict[str, Any]:
         )
         return {"declared_columns": files.declared_features()}
     if path is None:
-        for name in ("target", "drop", "column"):
+        for name in _OF_PUBLIC:
             if own[name] is not None:
                 raise InvalidParameterError(
-                    f"{name}={own[name]!r} is a column of public rows: give --public FILE, too.", parameter=name
+                    f"{name}={own[name]!r} is about columns of public rows: give --public FILE, too.", parameter=name
                 )
         return {}
-    public = read_table(path, guess=True)
-    for name, columns in (("drop", dropped), ("target", [] if target is None else [target])):
+    files = TableFiles(
+        private=path,
+        public=path,
+        target=target or "",
+        classes=classes,
+        unit=own["unit"],
+        drop=dropped,
+        form=CSVFormat(
+            **{name: own[name] for name in ("sep", "decimal", "skip_lines", "sheet") if own[name] is not None}
+        ),
+        entries=entries,
+    )
+    public = files.read(path, guess=True)
+    left_out = {
+        "drop": [*dropped, *entries.dropped],
+        "target": [] if target is None else [target],
+        "unit": [] if own["unit"] not in public else [own["unit"]],
+    }
+    for name, columns in left_out.items():
         for column in columns:
             if column not in public:
                 raise InvalidParameterError(
                     f"{name}={column!r} is not a column of {path.name}: leave {name} out, or correct the name.",
                     parameter=name,
                 )
-    rows: dict[str, Any] = {"columns": rules.columns or None}
-    if target is None:
-        return rows | {"X_public": public.drop(columns=dropped)}
-    return rows | {"X_public": public.drop(columns=[*dropped, target]), "y_public": public[target]}
+    rules = files.entries.settings()
+    del rules["rules"]
+    features = public.drop(columns=[name for names in left_out.values() for name in names])
+    labels = {} if target is None else {"y_public": public[target]}
+    return {"X_public": features, **labels, **rules}
 
 
 def _print(plan: TableSizePlan) -> None:

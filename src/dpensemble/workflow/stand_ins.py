@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -87,6 +87,8 @@ class Setting:
     unit_size: int
     delta: float | None
     seed: int
+    #: How the estimator reads texts: ``"as given"`` if the rows were read before.
+    reading: Mapping[str, str] | str = field(default_factory=dict)
 
     @property
     def is_usual(self) -> bool:
@@ -100,7 +102,7 @@ class Setting:
             classes=list(range(self.n_classes)),
             epsilon=epsilon,
             delta=self.delta,
-            columns=None if self.public is None else {},
+            columns=None if self.public is None else self.reading,
             declared_columns=self.declared,
             insecure_release_seed=self.seed * 1_000 + number,
         )

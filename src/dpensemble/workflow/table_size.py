@@ -189,9 +189,12 @@ def plan_label_moments(
     classes: Sequence[Any] = ("no", "yes"),
     X_public: Any = None,
     y_public: Any = None,
-    columns: Mapping[str, str] | None = None,
     n_public: int | None = None,
     n_columns: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    blank: Mapping[str, Sequence[object]] | Sequence[object] | None = None,
+    below_limit: str = "limit",
+    decimal: str | None = None,
     declared_columns: Any = None,
     share: float | None = None,
     unit_size: int = 1,
@@ -217,10 +220,10 @@ def plan_label_moments(
         Public rows. By default rows are made up, half numbers and half categories.
     y_public : array-like of shape (n_public,), optional
         Their labels, if they are known. The interval is then much shorter.
-    columns : mapping, optional
-        Kinds of columns of public rows, as for `LabelMomentsClassifier`. Without them, public rows show the kinds.
     n_public, n_columns : int, optional
         Numbers of made-up rows and columns, by default 1,000 and 10.
+    columns, blank, below_limit, decimal : optional
+        How the entries of `X_public` are read, as by `TablePreparation`.
     declared_columns : mapping, optional
         Declares columns in place of public rows, as for `LabelMomentsClassifier`.
     share : float, optional
@@ -253,7 +256,9 @@ def plan_label_moments(
     rows = _rows_of(X_public, n_public, n_columns, declared_columns, seed)
     n_features, left_out = rows.shape[1], ""
     if X_public is not None:
-        rows, n_features, left_out = _prepared(rows, columns)
+        rows, n_features, left_out = _prepared(
+            rows, columns=columns, blank=blank, below_limit=below_limit, decimal=decimal
+        )
     elif columns is not None:
         raise InvalidParameterError("columns are those of public rows: give X_public, too.", parameter="columns")
     public = None if declared_columns is not None else rows
@@ -267,6 +272,7 @@ def plan_label_moments(
         unit_size=integer_between("unit_size", unit_size, 1, 10_000),
         delta=delta,
         seed=integer_between("seed", seed, 0),
+        reading={} if X_public is None else "as given",
     )
     epsilons = _epsilons(epsilon)
     sizes = _numbers(records, n_features, setting.unit_size)
@@ -366,10 +372,10 @@ def _rows_of(X_public: Any, n_public: int | None, n_columns: int | None, declare
     return table.reset_index(drop=True)
 
 
-def _prepared(rows: pd.DataFrame, columns: Mapping[str, str] | None) -> tuple[pd.DataFrame, int, str]:
+def _prepared(rows: pd.DataFrame, **rules: Any) -> tuple[pd.DataFrame, int, str]:
     """Return public rows as a run reads them, the number of columns that it uses, and a sentence about the others."""
     with on_public_rows():
-        preparation = TablePreparation(columns=columns).fit(rows)
+        preparation = TablePreparation(**rules).fit(rows)
         kinds = zip(preparation.feature_names_in_, preparation.kinds_, strict=True)
         others = [str(name) for name, kind in kinds if kind == LEFT_OUT]
         if not preparation.changes_nothing:
