@@ -100,7 +100,7 @@ BAD = [
     ("t.zip", "no zip", FileError, "it is not a zip file"),
     ("t.xlsx", "", FileError, "it is not an Excel workbook"),
     ("t.xlsx", "\0" * 4, FileError, "it is not an Excel workbook"),
-    ("t.xlsm", "", FileError, "save it as .xlsx or CSV there"),
+    ("t.xlsm", "", FileError, "save it as .xlsx or CSV in the program that made it"),
     ("t.csv.bz2", "no bzip2", FileError, "it is not a bz2"),
     ("t.csv.xz", "this is no xz file", FileError, "it is not an xz file"),
     ("t.csv.zst", "no zstd", FileError, "it is not a zst"),

@@ -532,7 +532,7 @@ def export(
     overwrite: Annotated[bool, option(OUTPUT, "Replace that file.", "--overwrite")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a student of label-moments for programs without Python: SQL, a score card, or one Python file.
+    """Write a student of label-moments for programs without Python: SQL, ONNX, a score card or Python.
 
     SQL gives the probabilities that the student gives. A score card is for students whose columns add up.
 

@@ -165,7 +165,7 @@ def _instead(path: Path) -> str:
     """Return the beginning of a suggestion for the file of another program."""
     ending = path.suffix.lower()
     if ending in (".xlsm", ".xlsb", ".xls", ".ods"):
-        return "save it as .xlsx or CSV there, and "
+        return "save it as .xlsx or CSV in the program that made it, and "
     if str(path).startswith("spark:"):
         return "to classify the rows of a table of Spark call spark_predictions in Python, otherwise "
     database = _DATABASES.get(ending)

@@ -1,1 +1,1 @@
-"""Students of label moments in other languages: SQL, a score card, and a Python file without dependencies."""
+"""Students of label moments in other languages: SQL, ONNX, a score card, and a Python file without dependencies."""
