@@ -202,7 +202,7 @@ class LifeTable(BaseEstimator):
     >>> table = table.fit(np.minimum(died, left), died <= left)
     >>> curve = table.life_table_.curves[0]
     >>> curve.survival.round(1).tolist(), table.guarantee_.epsilon <= 1.0
-    ([0.7, 0.5, 0.3, 0.1], True)
+    ([0.7, 0.6, 0.3, 0.1], True)
     """
 
     name: ClassVar[str] = "life-table"
