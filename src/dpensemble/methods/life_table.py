@@ -208,6 +208,8 @@ class LifeTable(BaseEstimator):
     name: ClassVar[str] = "life-table"
     title: ClassVar[str] = "Life table"
     votes: ClassVar[bool] = False
+    #: Nothing but the noise is random.
+    random_state: ClassVar[None] = None
     #: One person must not be able to stop the run.
     on_bad_record: ClassVar[str] = OnBadRecord.ZERO
 
@@ -221,7 +223,6 @@ class LifeTable(BaseEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         relation: str = "replace-one",
-        random_state: Rows = None,
         insecure_release_seed: int | None = None,
     ) -> None:
         store_params(self, locals())

@@ -274,7 +274,7 @@ def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first:
 
 
 def numbers_or_nan(name: str, entries: Rows) -> Floats:
-    """Return a private number of each record, NaN for an entry that is no number. Each entry is read separately."""
+    """Return a private number of each record, NaN for any other entry. Each entry is read separately."""
     if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(entries)):
         raise DataError(f"{name} has texts or dates: give numbers, such as days since a public date.")
     return np.asarray(as_numbers(pd.DataFrame({name: label_array(entries)})).to_numpy()[:, 0], dtype=np.float64)
