@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         DPBaggingClassifier,
         EncodedClassifier,
         LabelMomentsClassifier,
-        LifeTable,
         PATEClassifier,
         PrivateMajorityClassifier,
         RandomSubspaceClassifier,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         WeightingPATEClassifier,
     )
     from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor
+    from dpensemble.methods.life_table import LifeTable
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
     from dpensemble.server import Ledger
@@ -72,6 +72,7 @@ __all__ = [
     "Guarantee",
     "LabelMomentsRegressor",
     "Ledger",
+    "LifeTable",
     "Plan",
     "PrivacyCost",
     "Relation",
@@ -109,6 +110,7 @@ _ROOMS = {
     "server": ("Ledger",),
     "engine.run": ("total_spent",),
     "methods.label_moments_regressor": ("LabelMomentsRegressor",),
+    "methods.life_table": ("LifeTable",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),
     "workflow.table_size": ("TableSizePlan", "plan_label_moments"),

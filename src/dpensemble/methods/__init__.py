@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dpensemble.methods.dpbag import DPBaggingClassifier
     from dpensemble.methods.encoded import EncodedClassifier
     from dpensemble.methods.label_moments import LabelMomentsClassifier
-    from dpensemble.methods.life_table import LifeTable
     from dpensemble.methods.pate import (
         PATEClassifier,
         UpsamplingPATEClassifier,
@@ -34,7 +33,6 @@ __all__ = [
     "DiscriminantClassifier",
     "EncodedClassifier",
     "LabelMomentsClassifier",
-    "LifeTable",
     "PATEClassifier",
     "PrivateMajorityClassifier",
     "RandomSubspaceClassifier",
@@ -54,7 +52,6 @@ _MODULES = {
     "DPBaggingClassifier": "dpbag",
     "EncodedClassifier": "encoded",
     "LabelMomentsClassifier": "label_moments",
-    "LifeTable": "life_table",
     "PATEClassifier": "pate",
     "PrivateMajorityClassifier": "private_majority",
     "RandomSubspaceClassifier": "random_subspace",
