@@ -504,7 +504,7 @@ def test_one_label_each_is_fine():
 
 
 def test_numbers_as_classes():
-    with pytest.raises(InvalidParameterError, match=r"Unknown label type.*\(regression\) is not supported.*ranges"):
+    with pytest.raises(InvalidParameterError, match=r"Unknown label type.*to predict a number, use LabelMomentsRegressor.*ranges"):
         sorted_classes([0.1, 0.25])
     assert sorted_classes([2.0, 1.0]).tolist() == [1.0, 2.0]
 
@@ -513,7 +513,7 @@ def test_numbers_as_classes():
 def test_undeclared_numbers(labels, hints):
     with pytest.raises(DataError, match="not among classes") as error:
         class_ids(np.array([0, 1]), np.array(labels))
-    assert ("regression is not supported" in str(error.value)) is hints
+    assert ("LabelMomentsRegressor" in str(error.value)) is hints
     assert "0.7" not in str(error.value)
 
 

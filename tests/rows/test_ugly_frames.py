@@ -136,7 +136,7 @@ def with_odd(draw, place, texts):
     if draw.random() < 0.5:
         # As pandas stores the same entries, unless that would round others, or make complex numbers of them.
         for column in range(X.shape[1]):
-            with suppress(UnicodeEncodeError):
+            with suppress(UnicodeEncodeError, OverflowError):
                 stored = X.iloc[:, column].infer_objects()
                 if stored.dtype.kind in "biufOmM" and X.columns[column] != "big":
                     X.isetitem(column, stored)

@@ -293,8 +293,9 @@ def _may_be_thousands(texts: list[str]) -> NDArray[np.bool_]:
 
 def _plain_numbers(texts: list[str]) -> Floats:
     """Return texts as floats as a column of numbers is read, NaN for other and infinite ones."""
-    # As objects, because the texts of pandas hold no half characters.
-    values = numbers_of(pd.DataFrame({0: np.array(texts, dtype=object)}, dtype=object))[0][:, 0]
+    # The texts of pandas hold no half characters, and no number has one.
+    whole = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
+    values = numbers_of(pd.DataFrame({0: np.array(whole, dtype=object)}))[0][:, 0]
     return np.where(np.isfinite(values), values, np.nan)
 
 
