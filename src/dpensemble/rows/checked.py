@@ -263,6 +263,8 @@ def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first:
 
     Each entry is read separately. An entry that is not a finite number raises an error, or is `BAD` with `keep_bad`.
     """
+    if any(kind.kind in "SU" or kind.name in ("string", "str") for kind in kinds_of(y)):
+        raise DataError("y has texts, but the target of a regression is a number: give numbers.")
     values = numbers_or_nan("y", y)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size and not keep_bad:
@@ -275,8 +277,8 @@ def number_codes(number: NumberRange, y: Rows, *, keep_bad: bool = False, first:
 
 def numbers_or_nan(name: str, entries: Rows) -> Floats:
     """Return a private number of each record, NaN for any other entry. Each entry is read separately."""
-    if any(kind.kind in "SUmM" or kind.name in ("string", "str") for kind in kinds_of(entries)):
-        raise DataError(f"{name} has texts or dates: give numbers, such as days since a public date.")
+    if any(kind.kind in "mM" for kind in kinds_of(entries)):
+        raise DataError(f"{name} has dates or durations: give numbers, such as days since a public date.")
     return np.asarray(as_numbers(pd.DataFrame({name: label_array(entries)})).to_numpy()[:, 0], dtype=np.float64)
 
 
