@@ -66,6 +66,12 @@ def test_bad_records_add_nothing_and_are_not_named(totals):
     fitted(pd.Series(["0.5", "never"]), ["1", "0"])
     fitted([0.5, math.nan], [1, 0])
     assert (totals[2] == totals[3]).all()
+    # Entries of any kind in one record of a list change no other.
+    for odd in ([1.0, 2.0], 1j, np.ma.masked, 10**400, "\ud800", None, {}):
+        fitted([0.5, odd], [1, odd])
+        assert (totals[-1] == totals[3]).all()
+        fitted([0.5, 1.0], [1, odd])
+        assert (totals[-1] == totals[3]).all()
 
 
 def test_an_event_after_the_horizon_is_a_censoring_there(totals):
@@ -111,13 +117,17 @@ def test_a_ledger_is_charged_once_and_refuses_what_does_not_fit(tmp_path, totals
 @pytest.mark.parametrize(
     ("settings", "more", "words"),
     [
-        ({"bins": [1.0]}, {}, "are 1 bins"),
-        ({"bins": ()}, {}, "are 0 bins"),
+        ({"bins": [1.0]}, {}, "has 1 entries"),
+        ({"events": 1}, {}, "events=1 is not a list of codes"),
+        ({"events": ["dead"]}, {}, "two or more texts"),
+        ({"strata": {"sex": 5}}, {}, "does not name columns"),
+        ({"strata": {"sex": [1, "b"]}}, {}, "two or more whole numbers"),
+        ({"bins": ()}, {}, "has 0 entries"),
         ({"events": [1], "censored": [1]}, {}, "no code twice"),
         ({"censored": []}, {}, "at least one code"),
-        ({"strata": {"sex": ["f"]}}, {"strata": {"sex": ["f", "f"]}}, "at least two values"),
-        ({"strata": {"sex": ["f", "m"]}}, {}, "must hold the declared columns"),
-        ({}, {"strata": {"sex": ["f", "m"]}}, "must hold the declared columns"),
+        ({"strata": {"sex": ["f"]}}, {"strata": {"sex": ["f", "f"]}}, "two or more texts"),
+        ({"strata": {"sex": ["f", "m"]}}, {}, "but LifeTable declares"),
+        ({}, {"strata": {"sex": ["f", "m"]}}, "but LifeTable declares"),
         ({"strata": {"a": range(5), "b": range(5)}}, {"strata": {"a": [1, 1], "b": [1, 1]}}, "25 strata"),
         ({"strata": ["f", "m"]}, {"strata": {"sex": ["f", "m"]}}, "does not name columns"),
         ({"epsilon": -1.0}, {}, "epsilon"),
@@ -134,7 +144,10 @@ def test_what_public_settings_show_is_refused_before_anything_is_charged(totals,
     ("times", "events", "words"),
     [
         ([0.5, 1.5], [1], "events"),
-        ([[0.5], [1.5]], [1, 0], "2 dimensions"),
+        (np.ones((2, 2)), [1, 0], "2 columns"),
+        (np.ma.array([0.5, 1.5], mask=[False, True]), [1, 0], "masked"),
+        ([0.5, 1.5], np.ma.array([1, 0], mask=[False, True]), "masked"),
+        (np.array([0.5, 1j]), [1, 0], "complex"),
         (pd.to_datetime(["2020-01-01", "2020-02-01"]), [1, 0], "give numbers"),
         (pd.to_timedelta([1, 2], unit="D"), [1, 0], "give numbers"),
     ],

@@ -218,14 +218,14 @@ def test_curves_fall_and_lie_within_bands():
 @pytest.mark.parametrize(
     ("bins", "words"),
     [
-        ([30], "are 1 bins"),
-        ([], "are 0 bins"),
+        ([30], "has 1 entries"),
+        ([], "has 0 entries"),
         ([30, 20], "must ascend"),
         ([30, 30], "must ascend"),
         ([0, 30], "bins=0"),
         ([30, math.inf], "bins=inf"),
         (5, "is not a list"),
-        (list(range(1, 300)), "299 bins"),
+        (list(range(1, 300)), "has 299 entries"),
     ],
 )
 def test_bins_that_cannot_be_used_are_refused(bins, words):

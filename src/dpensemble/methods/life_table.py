@@ -8,11 +8,11 @@ from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from dpensemble._checks import member
-from dpensemble._entries import Integers, Rows, label_array
+from dpensemble._entries import Integers, Rows, label_array, require_labels, require_one_per_record
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.design.sums import NoisySums
@@ -21,7 +21,7 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, guarded_fit, run_steps
-from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.life_table import (
@@ -35,7 +35,7 @@ from dpensemble.moments.life_table import (
 )
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
-from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, one_per_record, sorted_classes
+from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, sorted_classes
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace, numbers_or_nan
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
 
@@ -307,6 +307,8 @@ class LifeTable(BaseEstimator):
             If the ledger does not cover the release.
         """
         checked_ends(self.bins)
+        self._codes()
+        self._strata()
         with guard_private_rows():
             rows = self._checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
@@ -314,20 +316,35 @@ class LifeTable(BaseEstimator):
             self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
         return self
 
+    def _codes(self) -> NDArray[Any]:
+        """Return the declared codes, checked and sorted."""
+        events, censored = self.events, self.censored
+        for name, codes in (("events", events), ("censored", censored)):
+            if isinstance(codes, str) or not np.iterable(codes):
+                raise InvalidParameterError(
+                    f"{name}={codes!r} is not a list of codes: give one or several, such as {name}=[1].", parameter=name
+                )
+        if set(map(str, events)) & set(map(str, censored)) or not len(events) or not len(censored):
+            raise InvalidParameterError(
+                f"events={list(events)!r} and censored={list(censored)!r} must each name at least one code, and no "
+                "code twice.",
+                parameter="events",
+            )
+        return _sorted("events", "events and censored", [*events, *censored])
+
     def _strata(self) -> dict[str, list[Rows]]:
         """Return declared values of each column, checked."""
         given = {} if self.strata is None else self.strata
-        if not isinstance(given, Mapping):
+        if not isinstance(given, Mapping) or any(
+            isinstance(one, str) or not np.iterable(one) for one in given.values()
+        ):
             raise InvalidParameterError(
                 f"strata={given!r} does not name columns: give the values of each, such as {{'sex': ['f', 'm']}}.",
                 parameter="strata",
             )
         columns, number = {str(name): list(values) for name, values in given.items()}, 1
         for name, values in columns.items():
-            if len(values) < 2 or len(set(map(str, values))) < len(values):
-                raise InvalidParameterError(
-                    f"strata={{{name!r}: {values!r}}} must declare at least two values, each once.", parameter="strata"
-                )
+            _sorted("strata", f"strata[{name!r}]", values)
             number *= len(values)
         if number > MOST_STRATA:
             raise InvalidParameterError(
@@ -337,43 +354,49 @@ class LifeTable(BaseEstimator):
 
     def _checked_rows(self, times: Rows, events: Rows, strata: Rows) -> _Ends:
         """Return times and classes. What is bad about one record is not stated."""
-        if np.ndim(times) != 1:
-            raise DataError(f"times must be one number for each record; got {np.ndim(times)} dimensions.")
+        require_labels(times, name="times", keep_bad=True)
         number = numbers_or_nan("times", times)
         n_records = len(number)
-        both = set(map(str, self.events)) & set(map(str, self.censored))
-        if both or not len(self.events) or not len(self.censored):
-            raise InvalidParameterError(
-                f"events={list(self.events)!r} and censored={list(self.censored)!r} must each name at least one code, "
-                "and no code twice.",
-                parameter="events",
-            )
-        codes = _ids("events", [*self.events, *self.censored], events, n_records)
-        known = sorted_classes([*self.events, *self.censored])
+        known = self._codes()
+        codes = _ids("events", known, events, n_records)
         is_event = np.isin(known, np.asarray(list(self.events), dtype=known.dtype))[codes]
         good = (codes != BAD) & np.isfinite(number) & (number >= 0)
         # An event beyond the horizon is not seen.
         is_event &= number <= float(self.bins[-1])
         places, declared = np.zeros(n_records, dtype=np.int64), self._strata()
-        missing = sorted(set(declared) - set(() if strata is None else map(str, strata)))
-        if missing or (strata is not None and not declared):
+        given = {} if strata is None else {str(name): strata[name] for name in strata}
+        if not declared.keys() <= given.keys() or (given and not declared):
             raise InvalidParameterError(
-                f"strata must hold the declared columns {list(declared)}, and their values must be declared in the "
-                "constructor.",
+                f"strata has the columns {list(given)}, but LifeTable declares {list(declared)}: declare the values of "
+                "each column by LifeTable(strata={'sex': ['f', 'm']}), and pass these columns.",
                 parameter="strata",
             )
         for name, values in declared.items():
-            ids = _ids(f"strata[{name!r}]", values, strata[name], n_records)
+            in_order = _sorted("strata", f"strata[{name!r}]", values)
+            ids = _ids(f"strata[{name!r}]", in_order, given[name], n_records)
             good &= ids != BAD
             # In the order of the declaration.
-            order = np.argsort([sorted_classes(values).tolist().index(value) for value in values])
+            order = np.argsort([in_order.tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, 2 * places + is_event, BAD)
         return _Ends(rows_of_times(np.where(good, number, 0.0), good & is_event), targets)
 
 
-def _ids(name: str, declared: Sequence[Rows], entries: Rows, n_records: int) -> Integers:
+def _ids(name: str, declared: NDArray[Any], entries: Rows, n_records: int) -> Integers:
     """Return the place of each entry among the sorted declared values, `BAD` for others."""
+    require_labels(entries, name=name, keep_bad=True)
     entries = label_array(entries)
-    one_per_record(name, entries, n_records)
-    return class_ids_or_bad(sorted_classes(declared), entries)
+    # One odd entry is a bad record, and stops no run.
+    require_one_per_record(name, entries, n_records)
+    return class_ids_or_bad(declared, entries)
+
+
+def _sorted(parameter: str, name: str, declared: Sequence[Rows]) -> NDArray[Any]:
+    """Return declared codes or values, sorted."""
+    try:
+        return sorted_classes(declared)
+    except InvalidParameterError:
+        raise InvalidParameterError(
+            f"{name}={list(declared)!r} must be two or more texts, or two or more whole numbers, each once.",
+            parameter=parameter,
+        ) from None

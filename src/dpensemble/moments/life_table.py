@@ -70,7 +70,7 @@ def checked_ends(bins: Sequence[float]) -> Floats:
         ) from error
     if not 2 <= len(ends) <= MOST_BINS:
         raise InvalidParameterError(
-            f"bins={list(bins)!r} are {len(ends)} bins: give the ends of 2 to {MOST_BINS} bins, such as "
+            f"bins={list(bins)!r} has {len(ends)} entries: give the ends of 2 to {MOST_BINS} bins, such as "
             "[30, 90, 180, 365].",
             parameter="bins",
         )
