@@ -316,7 +316,7 @@ class LifeTable(BaseEstimator):
             self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
         return self
 
-    def _codes(self) -> NDArray[Any]:
+    def _codes(self) -> NDArray[np.generic]:
         """Return the declared codes, checked and sorted."""
         events, censored = self.events, self.censored
         for name, codes in (("events", events), ("censored", censored)):
@@ -382,7 +382,7 @@ class LifeTable(BaseEstimator):
         return _Ends(rows_of_times(np.where(good, number, 0.0), good & is_event), targets)
 
 
-def _ids(name: str, declared: NDArray[Any], entries: Rows, n_records: int) -> Integers:
+def _ids(name: str, declared: NDArray[np.generic], entries: Rows, n_records: int) -> Integers:
     """Return the place of each entry among the sorted declared values, `BAD` for others."""
     require_labels(entries, name=name, keep_bad=True)
     entries = label_array(entries)
@@ -391,7 +391,7 @@ def _ids(name: str, declared: NDArray[Any], entries: Rows, n_records: int) -> In
     return class_ids_or_bad(declared, entries)
 
 
-def _sorted(parameter: str, name: str, declared: Sequence[Rows]) -> NDArray[Any]:
+def _sorted(parameter: str, name: str, declared: Sequence[Rows]) -> NDArray[np.generic]:
     """Return declared codes or values, sorted."""
     try:
         return sorted_classes(declared)
