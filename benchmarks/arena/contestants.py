@@ -96,7 +96,7 @@ def _descent(*grid: Settings) -> Callable[..., tuple[np.ndarray, float]]:
 _MANY = 3_000
 
 CONTESTANTS = (
-    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), REPLACE, version=3),
+    Contestant("label-moments", "label moments (ours)", _here(ours.label_moments), REPLACE, version=4),
     Contestant("private-majority", "private majority (ours)", _here(ours.private_majority), REPLACE, most_classes=2),
     Contestant("pate", "PATE (ours)", _here(ours.pate), REPLACE, fewest_classes=3),
     Contestant("dp-ebm", "DP-EBM (interpret)", _there("dp_ebm"), ADD, most_classes=2),

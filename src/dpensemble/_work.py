@@ -187,7 +187,9 @@ def _left_by_limits() -> Iterator[int]:
 Decision = TypeVar("Decision")
 # What the real run decided from public facts, by name.
 _DECISIONS: ContextVar[dict[str, Any] | None] = ContextVar("decisions of the real run", default=None)
-_ALARMED: ContextVar[bool | None] = ContextVar("whether a rehearsal sees an alarm, None in a real run", default=None)
+_WAY: ContextVar[str | None] = ContextVar("the way that a rehearsal takes, None in a real run", default=None)
+#: Ways that a run can take after released sums: as planned, or by what they show.
+AS_PLANNED, UNLIKE_ROWS, RARE_CASES = "as planned", "unlike rows", "rare cases"
 
 
 @contextmanager
@@ -212,18 +214,18 @@ def decided(name: str, decide: Callable[[], Decision]) -> Decision:
 
 
 @contextmanager
-def rehearsing(*, alarmed: bool) -> Iterator[None]:
-    """Let `fewer` return the fewest in the block. `alarmed` states whether public rows seem unlike private ones."""
-    token = _ALARMED.set(alarmed)
+def rehearsing(way: str) -> Iterator[None]:
+    """Let `fewer` return the fewest in the block, and let runs take a `way`, whatever their sums show."""
+    token = _WAY.set(way)
     try:
         yield
     finally:
-        _ALARMED.reset(token)
+        _WAY.reset(token)
 
 
 def is_rehearsal() -> bool:
     """Return whether this is a rehearsal, whose outcome is not used."""
-    return _ALARMED.get() is not None
+    return _WAY.get() is not None
 
 
 def fewer(count: int, fewest: int = 1) -> int:
@@ -231,10 +233,10 @@ def fewer(count: int, fewest: int = 1) -> int:
     return min(count, fewest) if is_rehearsal() else count
 
 
-def alarm_or_rehearsed(alarm: bool) -> bool:
-    """Return whether a run goes on as after an alarm. A rehearsal decides for itself, since it takes both ways."""
-    rehearsed = _ALARMED.get()
-    return alarm if rehearsed is None else rehearsed
+def goes(way: str, shown: bool) -> bool:
+    """Return whether a run takes a way, which released sums have `shown`. A rehearsal takes its own way."""
+    rehearsed = _WAY.get()
+    return shown if rehearsed is None else rehearsed == way
 
 
 _SHOWN: ContextVar[bool] = ContextVar("progress is shown", default=False)

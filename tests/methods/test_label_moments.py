@@ -596,3 +596,69 @@ def test_of_very_many_columns_an_alarm_makes_public_rows_count_less(n_columns):
     with once_prepared(stop), hidden, pytest.raises(KeyboardInterrupt):
         model.fit(rows[:230], rows[:230, 0] > 0, X_public=rows[230:])
     assert prepared == [n_columns <= 500]
+
+
+def rare_table(n, share, seed):
+    """Return rows of ten numbers and a text, and labels: cases are further out in three numbers."""
+    draw = np.random.default_rng(seed)
+    y = draw.permutation(np.arange(n) < share * n)
+    X = pd.DataFrame(draw.normal(size=(n, 10)), columns=[f"x{place}" for place in range(10)])
+    X.iloc[:, :3] += 1.3 * y[:, None]
+    return X.assign(text=draw.choice(list("abc"), n)), y.astype(int)
+
+
+@pytest.fixture(scope="module")
+def rare():
+    return (*rare_table(6_000, 0.02, 1), rare_table(1_500, 0.02, 2)[0], *rare_table(6_000, 0.02, 3))
+
+
+def spent(found):
+    return sum(one["sigma"] ** -2 for one in found.charges_)
+
+
+def test_few_cases_get_few_directions(rare):
+    X, y, public, X_test, y_test = rare
+    found = model(epsilon=1.0).fit(X, y, X_public=public)
+    assert found.design_.found_rare
+    assert found.model_.named_steps["encoder"].n_directions == 30
+    assert found.result_.releases[1].table.title == "Share of each class"
+    assert roc_auc_score(y_test, found.predict_proba(X_test)[:, 1]) > 0.8
+    # The same public settings, and other labels: a branch on released shares may not change what is charged.
+    usual = model(epsilon=1.0).fit(X, np.arange(len(X)) % 2, X_public=public)
+    assert usual.design_.looks_for_rare
+    assert not usual.design_.found_rare
+    assert len(usual.model_.named_steps["encoder"].blocks_) > 31
+    assert spent(found) == pytest.approx(spent(usual), rel=1e-9)
+    assert found.guarantee_ == usual.guarantee_
+
+
+def test_a_requested_statistic_shows_whether_cases_are_few(rare):
+    X, y, public, *_ = rare
+    found = model(epsilon=1.0, statistics="class-shares").fit(X, y, X_public=public)
+    assert found.design_.found_rare
+    assert not found.design_.looks_for_rare
+    assert [one.description for one in found.result_.releases].count("the share of each class") == 1
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_few_cases_of_units_and_blocks(rare, relation, in_blocks):
+    X, y, public, *_ = rare
+    given = model(epsilon=3.0, relation=relation)
+    if in_blocks:
+        parts = [slice(start, start + 1_000) for start in range(0, len(X), 1_000)]
+        found = given.fit_blocks(lambda: ((X[part], y[part]) for part in parts), X_public=public)
+    else:
+        found = given.fit(X, y, X_public=public, units=np.arange(len(X)) // 2, public_units=np.arange(len(public)))
+    assert found.design_.found_rare
+    assert found.guarantee_.epsilon <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_records"), [({"feature_map": TableMap(knots=(2,))}, 6_000), ({}, 2_000)], ids=["own map", "few records"]
+)
+def test_other_runs_do_not_look_for_few_cases(rare, settings, n_records):
+    X, y, public, *_ = rare
+    found = model(epsilon=1.0, **settings).fit(X[:n_records], y[:n_records], X_public=public)
+    assert not found.design_.looks_for_rare
+    assert "the share of each class" not in [one.description for one in found.result_.releases]

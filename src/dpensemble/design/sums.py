@@ -13,8 +13,9 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumsMeter
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are
-# compared with, for the shares of cells and the products of scores for synthetic rows, and for each statistic.
-_COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC = 0.02, 0.03, 0.1, 0.04, 0.02
+# compared with, for the shares of cells and the products of scores for synthetic rows, for each statistic, and for
+# the shares of two classes that show whether one is rare.
+_COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC, _RARITY = 0.02, 0.03, 0.1, 0.04, 0.02, 0.01
 # The last round determines most of the result.
 _LAST = 0.4
 
@@ -41,6 +42,10 @@ class NoisySums(Design):
         Whether rows are drawn from released statistics of the columns, in place of public rows.
     statistics : tuple of str
         Further released statistics, by name.
+    looks_for_rare : bool
+        Whether the shares of two classes are released before the rounds, to see whether one of them is rare.
+    found_rare : bool
+        Whether released shares showed that one of two classes is rare, so that few directions were taken.
     """
 
     name: str
@@ -52,6 +57,8 @@ class NoisySums(Design):
     compares_rows: bool = False
     synthetic_rows: bool = False
     statistics: tuple[str, ...] = ()
+    looks_for_rare: bool = False
+    found_rare: bool = False
     accounting: Accounting = Accounting.EXACT
 
     @property
@@ -85,9 +92,14 @@ class NoisySums(Design):
         return _STATISTIC
 
     @property
+    def rarity_share(self) -> float:
+        """Share of the budget that the shares of two classes take, which show whether one is rare."""
+        return _RARITY if self.looks_for_rare else 0.0
+
+    @property
     def shares(self) -> tuple[float, ...]:
         """Share of the budget's ``mu**2`` that each round takes."""
-        left = 1 - self.count_share - self.mean_share - self.cells_share - self.products_share
+        left = 1 - self.count_share - self.mean_share - self.cells_share - self.products_share - self.rarity_share
         left -= self.statistic_share * len(self.statistics)
         if self.rounds == 1:
             return (left,)
@@ -136,6 +148,8 @@ class NoisySums(Design):
             "rounds": self.rounds,
             "compares_rows": self.compares_rows,
             "synthetic_rows": self.synthetic_rows,
+            **({"looks_for_rare": True} if self.looks_for_rare else {}),
+            **({"found_rare": True} if self.found_rare else {}),
             **({"statistics": ", ".join(self.statistics)} if self.statistics else {}),
             "relation": self.relation.value,
             "n_teachers": None,

@@ -36,6 +36,7 @@ from dpensemble.guarantee import Budget
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.learning import (
     Learned,
+    RareCases,
     bytes_needed,
     bytes_needed_by_synthetic_rows,
     release_and_fit,
@@ -45,7 +46,12 @@ from dpensemble.moments.learning import (
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.directions import effective_directions, seen_beside_noise
 from dpensemble.moments.maps.grid import Grid, declared_grid, observed_grid
-from dpensemble.moments.maps.tables import MANY_COLUMNS, VERY_FEW_ROWS, fitted_map
+from dpensemble.moments.maps.tables import (
+    MANY_COLUMNS,
+    VERY_FEW_ROWS,
+    fitted_map,
+    map_of_rare_cases,
+)
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.residuals import NumberRange
 from dpensemble.relations import Relation
@@ -87,6 +93,8 @@ class MomentsSteps(Steps):
     feature_map: Any = None
     #: The continuation of the run if public rows turn out to be unlike the private ones.
     after_alarm: NoisySums | None = None
+    #: The continuation of the run if one of two classes turns out to be rare.
+    if_rare: RareCases | None = None
 
     def __init__(
         self,
@@ -138,11 +146,29 @@ class MomentsSteps(Steps):
             if compares and method.feature_map is None and public.shape[1] <= _MOST_REPLACED:
                 self.after_alarm = replace(synthetic, compares_rows=True)
             self.design = replace(design, compares_rows=compares)
+            if method.feature_map is None and len(self.classes) == 2:
+                self._look_for_rare_cases()
         self.meter = self.design.meter()
         # A map of the user, such as that of images, need not read columns apart.
         chosen_here = self.feature_map is not None and method.feature_map is None
         if chosen_here and public.shape[1] >= _MANY_COLUMNS and not is_rehearsal():
             self._warn_of_width()
+
+    def _look_for_rare_cases(self) -> None:
+        """Let the run release the shares of both classes, and take fewer directions if one is rare."""
+        public, usual, epsilon = self.public, self.feature_map, self.method.epsilon
+        with on_public_rows():
+            n_rows = self._n_rows()
+            few = decided(
+                "map of rare cases", lambda: map_of_rare_cases(public, usual, n_rows=n_rows, epsilon=epsilon)
+            )
+        if few is None:
+            return
+        # A requested statistic shows the shares, too.
+        self.design = replace(self.design, looks_for_rare=not self.design.statistics)
+        rounds = self.method.design(n_classes=2, groups=self.groups).rounds
+        design = replace(self.design, rounds=rounds, found_rare=True)
+        self.if_rare = RareCases(feature_map=few[0], design=design, few_cases=few[1])
 
     def _warn_of_width(self) -> None:
         """Warn if noise hides most of what many columns show, by public settings and public rows only."""
@@ -181,12 +207,16 @@ class MomentsSteps(Steps):
             needed.append(bytes_needed_by_synthetic_rows(public.shape[1], n_classes, n_public))
         return max(needed)
 
+    def _n_rows(self) -> int:
+        """Return the weighted number of units, or the number of public rows if the number of units is private."""
+        return int(self.total) if self.relation is Relation.REPLACE_ONE else len(self.public)
+
     def _fitted_map(self) -> FeatureMap:
         """Return the map, fitted on public rows."""
         return fitted_map(
             self.method.feature_map,
             self.public,
-            n_rows=int(self.total) if self.relation is Relation.REPLACE_ONE else len(self.public),
+            n_rows=self._n_rows(),
             n_classes=len(self.classes),
             epsilon=self.method.epsilon,
         )
@@ -215,7 +245,7 @@ class MomentsSteps(Steps):
             n_features=0 if map_ is None else len(map_.blocks_),
             keeps=self.records.keeps,
         )
-        recent = map_ is not None and as_library_transformer(map_).is_recent
+        recent = map_ is not None and (as_library_transformer(map_).is_recent or self.if_rare is not None)
         kept_as = "a noisy sum by a recent map" if recent else "a noisy sum"
         return MomentsSource(
             blocks=SumsOfRecords(self.records, features),
@@ -233,11 +263,14 @@ class MomentsSteps(Steps):
             more: dict[str, Any] = {"units": self.public_units, "on_done": advance}
             learned = release_and_fit_synthetic_rows(source, grid, few, classes, design, self.total, **more)
         else:
-            more = {"units": self.public_units, "after_alarm": self.after_alarm, "on_done": advance}
+            ways = {"after_alarm": self.after_alarm, "if_rare": self.if_rare}
+            more = {"units": self.public_units, **ways, "on_done": advance}
             learned = release_and_fit(source, map_, public, classes, design, self.total, **more)
         self._learned = learned
         if learned.synthetic and self.after_alarm is not None:
             self.design = self.after_alarm
+        elif self.if_rare is not None and learned.feature_map is self.if_rare.feature_map:
+            self.design = self.if_rare.design
         if learned.drift is not None and not learned.drift.trusted:
             warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=5)
 
@@ -379,7 +412,8 @@ class LabelMomentsClassifier(TableClassifier):
         Turns rows into features. It is cloned and fitted on public rows. By default tables are read column by column:
         numbers at several scales, categories, and missing entries (`TableMap`). The features are principal directions
         over public rows (`DirectionsMap`). Fewer and smooth ones are taken with fewer than 1,000 public rows, and for
-        two classes with less than 3,000 records times epsilon. Three and more classes take the features as they are
+        two classes with less than 3,000 records times epsilon. With more, two classes release their shares first, for
+        1 % of the budget, and 30 smooth directions are taken if fewer than 500 cases times epsilon show. Three and more classes take the features as they are
         there if records times epsilon exceed 1,100. Tables of measured numbers with at least 1,000 public rows get
         curved boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer
         than 200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A

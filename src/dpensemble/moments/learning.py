@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._entries import Floats, Integers, Rows
-from dpensemble._work import alarm_or_rehearsed, fewer, one_thread, pass_named
+from dpensemble._work import RARE_CASES, UNLIKE_ROWS, fewer, goes, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
@@ -244,8 +244,9 @@ class _ClassShares(RecordsQuery[tuple[Floats, float]]):
         return ReleasedTable("Share of each class", rows)
 
 
+_SHARES = "class-shares"
 #: Statistics that a run may release besides its model, by name: each takes the names of the declared classes.
-STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {"class-shares": _ClassShares}
+STATISTICS: dict[str, Callable[[tuple[str, ...]], RecordsQuery[Any]]] = {_SHARES: _ClassShares}
 
 
 def statistics_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -557,6 +558,23 @@ class Learned:
         return cls(model, read_by, tuple(rounds.released), difference, table, synthetic, releases, readable)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RareCases:
+    """How a run of two classes goes on if its released shares show that one of them has few cases. Public.
+
+    Noise is the same on every feature, so few cases can only pay for few features. `few_cases` is the weighted number
+    of cases below which the `feature_map` replaces the usual one. The `design` charges as much as the usual one.
+    """
+
+    feature_map: FeatureMap
+    design: NoisySums
+    few_cases: float
+
+    def shown_by(self, shares: Floats, total_weight: float) -> bool:
+        """Return whether released shares of the classes show few cases."""
+        return goes(RARE_CASES, bool(shares.min() * total_weight < self.few_cases))
+
+
 def release_and_fit(
     source: MomentsSource,
     feature_map: FeatureMap,
@@ -567,6 +585,7 @@ def release_and_fit(
     *,
     units: PublicUnits = _EACH_ROW,
     after_alarm: NoisySums | None = None,
+    if_rare: RareCases | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Learned:
     """Release all rounds and fit a model to them, by public rows.
@@ -574,11 +593,11 @@ def release_and_fit(
     The number of units is released with noise if it is private, and then takes the place of `total_weight`. If a mean
     that is released first shows public rows to be unlike the private ones, the run goes on with synthetic rows by the
     design `after_alarm`. Without `after_alarm` public rows are trusted less. They are also trusted less when the
-    comparison cannot decide.
+    comparison cannot decide. If released shares of two classes show few cases of one, the run goes on as `if_rare`
+    states.
     """
     features = bounded_features(feature_map.transform(public)) / UNIT
-    rows = PublicRows.behind(feature_map, features, public, len(classes), units)
-    compared_source, compared = source, features
+    planned_map, compared_source, compared = feature_map, source, features
     # The compared map takes private rows in blocks, which a map that reads rows together must not get.
     compared_map = None if source.blocks.alone else as_library_transformer(feature_map).compared_
     if compared_map is not None:
@@ -590,15 +609,23 @@ def release_and_fit(
     # Many small products: threads that wait for each other take many times as long on a busy machine.
     with one_thread():
         total_weight, count_error = _units(source, design, total_weight)
-        _release_statistics(source, design, classes, total_weight)
+        statistics = _release_statistics(source, design, classes, total_weight)
         if design.mean_share:
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
             difference = Drift.of(*mean, fresh, total_weight, units)
-            if after_alarm is not None and alarm_or_rehearsed(difference.alarm):
+            if after_alarm is not None and goes(UNLIKE_ROWS, difference.alarm):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
+        if if_rare is not None:
+            counted = _ClassShares(tuple(map(str, classes)))
+            shares, _ = statistics.get(_SHARES) or source.noisy_sum(counted, design.rarity_share, total_weight)
+            if if_rare.shown_by(shares, total_weight):
+                feature_map, design = if_rare.feature_map, if_rare.design
+                source = source.reading(feature_map.transform, nonnegative=bool(feature_map.nonnegative_))
+                features = bounded_features(feature_map.transform(public)) / UNIT
+        rows = PublicRows.behind(feature_map, features, public, len(classes), units)
         rounds = _Rounds(source, feature_map, rows.trusted_by(difference), total_weight)
 
         def compare(first: Moments) -> None:
@@ -611,7 +638,7 @@ def release_and_fit(
         rounds.run(design.shares, compare, on_done)
     readable = None
     if source.blocks.zeroes_bad and mean is not None:
-        measured = feature_map if compared_map is None else compared_map
+        measured = planned_map if compared_map is None else compared_map
         error = count_error / total_weight
         readable = ReadableShare.of_rows(*mean, measured, public, compared, units, relative_error=error)
     return Learned.of(rounds, classes, public, difference, synthetic=False, readable=readable)
@@ -654,10 +681,12 @@ def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tup
     return source.noisy_sum(UnitCount(), design.count_share) if design.count_share else (total_weight, 0.0)
 
 
-def _release_statistics(source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float) -> None:
-    """Release the requested statistics. Reports show their tables."""
-    for name in design.statistics:
-        source.noisy_sum(STATISTICS[name](tuple(map(str, classes))), design.statistic_share, total_weight)
+def _release_statistics(
+    source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float
+) -> dict[str, Any]:
+    """Release the requested statistics, by name. Reports show their tables."""
+    queries = {name: STATISTICS[name](tuple(map(str, classes))) for name in design.statistics}
+    return {name: source.noisy_sum(query, design.statistic_share, total_weight) for name, query in queries.items()}
 
 
 def _by_synthetic_rows(

@@ -282,6 +282,8 @@ def _tables(record: RunRecord, *, is_private: bool) -> list[tuple[str, list[tupl
 # The general rule would mislead for these names.
 _HEADINGS = {
     "compares_rows": "One more sum, to compare public rows by",
+    "looks_for_rare": "One more sum, to see whether a class is rare",
+    "found_rare": "One class is rare, so few directions were taken",
     "public_rows_unlike": "Public rows differ from private ones",
     "readable_share": "Share of private records that could be read, as a released sum shows",
     "answers": "Share of each label among the public rows",

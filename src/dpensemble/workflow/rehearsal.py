@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._spending import kept_in, unheard
-from dpensemble._work import progress_heard_by, rehearsing, show_progress
+from dpensemble._work import AS_PLANNED, RARE_CASES, UNLIKE_ROWS, progress_heard_by, rehearsing, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.run import Steps, uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
@@ -43,8 +43,8 @@ def rehearse(run: Prepared, steps: Steps) -> None:
 
     Stand-ins are public rows (or declared entries) with made-up labels, so nothing private is used and nothing is
     charged. What the real run decided by public facts, such as its map, holds here as well. So arrays have the same
-    number of features, and fits take every step, but few times. If a released alarm would change what follows, the run
-    is rehearsed without an alarm and, for few columns, with one. A fast teacher replaces an ordinary one.
+    number of features, and fits take every step, but few times. If released sums can change what follows, every way is
+    rehearsed: after an alarm for few columns only. A fast teacher replaces an ordinary one.
 
     Errors of a step are raised. Errors about budgets, records and teachers are left to the real run, which raises them
     before it spends, because stand-ins are fewer than the records and unlike them.
@@ -60,8 +60,8 @@ def rehearse(run: Prepared, steps: Steps) -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         warnings.simplefilter("ignore")
-        for alarmed in (False, True) if _may_alarm(run, steps) else (False,):
-            with rehearsing(alarmed=alarmed):
+        for way in _ways(run, steps):
+            with rehearsing(way):
                 try:
                     outcome = _with_stand_ins(run).finish()
                 except (BudgetError, DataError, TeacherError):
@@ -70,9 +70,11 @@ def rehearse(run: Prepared, steps: Steps) -> None:
                 save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
 
 
-def _may_alarm(run: Prepared, steps: Steps) -> bool:
-    """Return whether a released alarm would change what follows, and few columns make that quick to rehearse."""
-    return steps.after_alarm is not None and run.tables.X_public.shape[1] <= _MOST_COLUMNS
+def _ways(run: Prepared, steps: Steps) -> list[str]:
+    """Return the ways that released sums may send the run. Synthetic rows are rehearsed for few columns only."""
+    quick = run.tables.X_public.shape[1] <= _MOST_COLUMNS
+    ways = {UNLIKE_ROWS: steps.after_alarm is not None and quick, RARE_CASES: steps.if_rare is not None}
+    return [AS_PLANNED, *(way for way, possible in ways.items() if possible)]
 
 
 def _with_stand_ins(run: Prepared) -> Prepared:

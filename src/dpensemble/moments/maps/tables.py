@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.datasets.columns import as_text, in_parts, is_number, numbers_of, places_among
-from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_table
+from dpensemble.datasets.tables import ColumnReading, as_fitted_table, as_library_transformer, as_table
 from dpensemble.errors import DataError
 from dpensemble.moments.maps.base import ADDITIVE, BoundedMap, FeatureMap
 from dpensemble.moments.maps.curved import CurvedMap, beside
@@ -638,6 +638,9 @@ _OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS = 0.8, 10
 # Records times epsilon above which several classes take a table's features as they are where public rows are few and
 # some columns are categories. Leading directions would be of categories, and leave out fine scales of numbers.
 _MOST_OF_SEVERAL = 1100
+# Directions and knots where one of two classes is rare: fewer and smoother than in any other run, since few cases show
+# no more. It is rare with fewer cases than these, times epsilon.
+_DIRECTIONS_OF_RARE, _KNOTS_OF_RARE, _CASES = 30, (2, 3), 500.0
 #: Columns above which directions are always taken, since a fit cannot use that many features.
 MANY_COLUMNS = 2000
 #: Public rows below which the shares of entries are released with noise, since public rows do not show them well.
@@ -683,3 +686,15 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
         return curved.base_
     n_near = int(np.clip(root, _FEWEST_NEAR, _MOST_NEAR))
     return beside(curved.base_, as_table(public), n_landmarks, n_near)
+
+
+def map_of_rare_cases(public: Any, usual: Any, *, n_rows: int, epsilon: float) -> tuple[Any, float] | None:
+    """Return a map for two classes of which one is rare, fitted on public rows, and the cases below which one is.
+
+    None where the `usual` map must read every column, and where it takes few smooth directions for any share.
+    """
+    if as_library_transformer(usual).screens_features or n_rows * min(epsilon, _MOST_EPSILON) < _FEW_RECORDS:
+        return None
+    base = TableMap(knots=_KNOTS_OF_RARE)
+    few = DirectionsMap(base, _DIRECTIONS_OF_RARE, constant=_LONGEST_CONSTANT, coarse_first=True).fit(public)
+    return few, _CASES / min(epsilon, _MOST_EPSILON)
