@@ -215,7 +215,7 @@ def decided(name: str, decide: Callable[[], Decision]) -> Decision:
 
 @contextmanager
 def rehearsing(way: str) -> Iterator[None]:
-    """Let `fewer` return the fewest in the block, and let runs take a `way`, whatever their sums show."""
+    """Let `fewer` return the fewest in the block, and let every run take this `way`."""
     token = _WAY.set(way)
     try:
         yield

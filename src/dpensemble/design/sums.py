@@ -13,8 +13,8 @@ from dpensemble.relations import Relation
 from dpensemble.releases import SumsMeter
 
 # Shares of the budget's ``mu**2``: for a private number of units, for the mean of features that public rows are
-# compared with, for the shares of cells and the products of scores for synthetic rows, for each statistic, and for
-# the shares of two classes that show whether one is rare.
+# compared with, for the shares of cells and the products of scores for synthetic rows, and for each statistic. The last
+# one is for the shares of two classes that show whether one is rare.
 _COUNT, _MEAN, _CELLS, _PRODUCTS, _STATISTIC, _RARITY = 0.02, 0.03, 0.1, 0.04, 0.02, 0.01
 # The last round determines most of the result.
 _LAST = 0.4
