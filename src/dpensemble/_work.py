@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from time import perf_counter
@@ -187,9 +188,17 @@ def _left_by_limits() -> Iterator[int]:
 Decision = TypeVar("Decision")
 # What the real run decided from public facts, by name.
 _DECISIONS: ContextVar[dict[str, Any] | None] = ContextVar("decisions of the real run", default=None)
-_WAY: ContextVar[str | None] = ContextVar("the way that a rehearsal takes, None in a real run", default=None)
-#: Ways that a run can take after released sums: as planned, or by what they show.
-AS_PLANNED, UNLIKE_ROWS, RARE_CASES = "as planned", "unlike rows", "rare cases"
+
+
+class Way(Enum):
+    """Ways that a run can take after released sums: as planned, or by what they show."""
+
+    AS_PLANNED = "as planned"
+    UNLIKE_ROWS = "public rows are unlike private ones"
+    RARE_CASES = "one of two classes is rare"
+
+
+_WAY: ContextVar[Way | None] = ContextVar("the way that a rehearsal takes, None in a real run", default=None)
 
 
 @contextmanager
@@ -214,7 +223,7 @@ def decided(name: str, decide: Callable[[], Decision]) -> Decision:
 
 
 @contextmanager
-def rehearsing(way: str) -> Iterator[None]:
+def rehearsing(way: Way) -> Iterator[None]:
     """Let `fewer` return the fewest in the block, and let every run take this `way`."""
     token = _WAY.set(way)
     try:
@@ -233,7 +242,7 @@ def fewer(count: int, fewest: int = 1) -> int:
     return min(count, fewest) if is_rehearsal() else count
 
 
-def goes(way: str, shown: bool) -> bool:
+def goes(way: Way, shown: bool) -> bool:
     """Return whether a run takes a way, which released sums have `shown`. A rehearsal takes its own way."""
     rehearsed = _WAY.get()
     return shown if rehearsed is None else rehearsed == way

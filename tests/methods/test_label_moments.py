@@ -655,7 +655,9 @@ def test_few_cases_of_units_and_blocks(rare, relation, in_blocks):
 
 
 @pytest.mark.parametrize(
-    ("settings", "n_records"), [({"feature_map": TableMap(knots=(2,))}, 6_000), ({}, 2_000)], ids=["own map", "few records"]
+    ("settings", "n_records"),
+    [({"feature_map": TableMap(knots=(2,))}, 6_000), ({}, 2_000)],
+    ids=["own map", "few records"],
 )
 def test_other_runs_do_not_look_for_few_cases(rare, settings, n_records):
     X, y, public, *_ = rare

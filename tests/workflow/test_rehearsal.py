@@ -11,7 +11,7 @@ import dpensemble.moments.learning
 import dpensemble.releases
 from dpensemble import LabelMomentsClassifier, PATEClassifier
 from dpensemble._spending import listen
-from dpensemble._work import AS_PLANNED, RARE_CASES, UNLIKE_ROWS
+from dpensemble._work import Way
 from dpensemble.methods import AutoClassifier
 from dpensemble.workflow import Tables, train
 from dpensemble.workflow.private_rows import PrivateStream
@@ -105,14 +105,14 @@ def test_a_rehearsal_takes_the_branches_of_its_run(monkeypatch, n_public, n_clas
     branches = Branches(monkeypatch)
     model = LabelMomentsClassifier(**SETTINGS | {"epsilon": epsilon})
     train(tables(n_public, n_classes=n_classes, mixed=mixed), model, rehearsal=rehearse)
-    assert distinct(branches.done[AS_PLANNED]) == distinct(branches.done["run"])
+    assert distinct(branches.done[Way.AS_PLANNED]) == distinct(branches.done["run"])
 
 
 @pytest.mark.parametrize("n_records", [300, 2500, 6000])
 def test_the_map_of_a_rehearsal_follows_from_all_records(monkeypatch, n_records):
     branches = Branches(monkeypatch)
     train(tables(1000, n_records), LabelMomentsClassifier(**SETTINGS), rehearsal=rehearse)
-    assert distinct(branches.done[AS_PLANNED]) == distinct(branches.done["run"])
+    assert distinct(branches.done[Way.AS_PLANNED]) == distinct(branches.done["run"])
 
 
 @pytest.mark.parametrize("n_public", [300, 1000])
@@ -124,8 +124,8 @@ def test_what_follows_an_alarm_is_rehearsed(monkeypatch, n_public, relation):
     model = LabelMomentsClassifier(**SETTINGS | {"epsilon": 5.0, "relation": relation})
     train(given, model, rehearsal=rehearse)
     assert branches.done["run"][-1][0]
-    assert {one[0] for one in branches.done[UNLIKE_ROWS]} == {one[0] for one in branches.done["run"]}
-    assert not branches.done[AS_PLANNED][-1][0]
+    assert {one[0] for one in branches.done[Way.UNLIKE_ROWS]} == {one[0] for one in branches.done["run"]}
+    assert not branches.done[Way.AS_PLANNED][-1][0]
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
@@ -134,8 +134,8 @@ def test_what_follows_rare_cases_is_rehearsed(monkeypatch, relation):
     rare = pd.Series(np.where(np.arange(3000) % 60, "k0", "k1"))
     model = LabelMomentsClassifier(**SETTINGS | {"epsilon": 3.0, "relation": relation})
     train(replace(given, y_private=rare), model, rehearsal=rehearse)
-    assert distinct(branches.done[RARE_CASES]) == distinct(branches.done["run"])
-    assert distinct(branches.done[AS_PLANNED]) != distinct(branches.done["run"])
+    assert distinct(branches.done[Way.RARE_CASES]) == distinct(branches.done["run"])
+    assert distinct(branches.done[Way.AS_PLANNED]) != distinct(branches.done["run"])
 
 
 @pytest.mark.parametrize("shape", ["units", "groups", "blocks", "holdout"])
@@ -151,7 +151,7 @@ def test_a_rehearsal_takes_units_groups_blocks_and_held_back_records(monkeypatch
     else:
         share = 0.5
     train(given, LabelMomentsClassifier(**SETTINGS), holdout_score=share, rehearsal=rehearse)
-    assert distinct(branches.done[AS_PLANNED]) == distinct(branches.done["run"])
+    assert distinct(branches.done[Way.AS_PLANNED]) == distinct(branches.done["run"])
 
 
 def test_a_selected_method_is_rehearsed(monkeypatch):
@@ -183,5 +183,5 @@ def test_a_rehearsal_announces_nothing_and_moves_no_outcome(model):
 
 def test_a_rehearsal_repeats_little_and_a_run_all_of_it():
     assert dpensemble._work.fewer(12) == 12
-    with dpensemble._work.rehearsing(AS_PLANNED):
+    with dpensemble._work.rehearsing(Way.AS_PLANNED):
         assert (dpensemble._work.fewer(12), dpensemble._work.fewer(12, 3), dpensemble._work.fewer(2, 3)) == (1, 3, 2)

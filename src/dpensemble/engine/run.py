@@ -232,7 +232,7 @@ class Steps(ABC):
     #: The design of the rest of the run if a released sum raises an alarm, or None.
     after_alarm: Any = None
     #: What the run does if a released sum shows that one class has few cases, or None.
-    if_rare: Any = None
+    if_rare: object = None
     #: What makes a run need less memory.
     less_memory: ClassVar[str] = "give fewer public rows or fewer columns"
 

@@ -159,9 +159,7 @@ class MomentsSteps(Steps):
         public, usual, epsilon = self.public, self.feature_map, self.method.epsilon
         with on_public_rows():
             n_rows = self._n_rows()
-            few = decided(
-                "map of rare cases", lambda: map_of_rare_cases(public, usual, n_rows=n_rows, epsilon=epsilon)
-            )
+            few = decided("map of rare cases", lambda: map_of_rare_cases(public, usual, n_rows=n_rows, epsilon=epsilon))
         if few is None:
             return
         # A requested statistic shows the shares, too.
@@ -413,11 +411,12 @@ class LabelMomentsClassifier(TableClassifier):
         numbers at several scales, categories, and missing entries (`TableMap`). The features are principal directions
         over public rows (`DirectionsMap`). Fewer and smooth ones are taken with fewer than 1,000 public rows, and for
         two classes with less than 3,000 records times epsilon. With more, two classes release their shares first, for
-        1 % of the budget, and 30 smooth directions are taken if fewer than 500 cases times epsilon show. Three and more classes take the features as they are
-        there if records times epsilon exceed 1,100. Tables of measured numbers with at least 1,000 public rows get
-        curved boundaries, by nearness to landmarks among public rows (`dpensemble.moments.maps.curved`). With fewer
-        than 200 public rows, or when public rows do not look like the private ones, synthetic rows take their place. A
-        part of the budget then pays for the shares of entries and their correlations.
+        1 % of the budget, and 30 smooth directions are taken if fewer than 500 cases times epsilon show. Three and more
+        classes take the features as they are there if records times epsilon exceed 1,100. Tables of measured numbers
+        with at least 1,000 public rows get curved boundaries, by nearness to landmarks among public rows
+        (`dpensemble.moments.maps.curved`). With fewer than 200 public rows, or when public rows do not look like the
+        private ones, synthetic rows take their place. A part of the budget then pays for the shares of entries and
+        their correlations.
     student : scikit-learn classifier, optional
         Trained on the published model's predictions for public rows. By default the model itself is the student.
     classes : sequence

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpensemble._entries import Floats, Integers, Rows
-from dpensemble._work import RARE_CASES, UNLIKE_ROWS, fewer, goes, one_thread, pass_named
+from dpensemble._work import Way, fewer, goes, one_thread, pass_named
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import NoisySums
 from dpensemble.errors import InvalidParameterError
@@ -572,7 +572,7 @@ class RareCases:
 
     def shown_by(self, shares: Floats, total_weight: float) -> bool:
         """Return whether released shares of the classes show few cases."""
-        return goes(RARE_CASES, bool(shares.min() * total_weight < self.few_cases))
+        return goes(Way.RARE_CASES, bool(shares.min() * total_weight < self.few_cases))
 
 
 def release_and_fit(
@@ -614,7 +614,7 @@ def release_and_fit(
             query = FeatureMean(compared_source.nonnegative)
             mean = compared_source.noisy_sum(query, design.mean_share, total_weight)
             difference = Drift.of(*mean, fresh, total_weight, units)
-            if after_alarm is not None and goes(UNLIKE_ROWS, difference.alarm):
+            if after_alarm is not None and goes(Way.UNLIKE_ROWS, difference.alarm):
                 grid = observed_grid(public)
                 learned = _by_synthetic_rows(source, grid, None, classes, after_alarm, total_weight, on_done)
                 return replace(learned, drift=difference)
@@ -683,7 +683,7 @@ def _units(source: MomentsSource, design: NoisySums, total_weight: float) -> tup
 
 def _release_statistics(
     source: MomentsSource, design: NoisySums, classes: NDArray[Any], total_weight: float
-) -> dict[str, Any]:
+) -> dict[str, tuple[Floats, float]]:
     """Release the requested statistics, by name. Reports show their tables."""
     queries = {name: STATISTICS[name](tuple(map(str, classes))) for name in design.statistics}
     return {name: source.noisy_sum(query, design.statistic_share, total_weight) for name, query in queries.items()}

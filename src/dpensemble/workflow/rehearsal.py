@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._spending import kept_in, unheard
-from dpensemble._work import AS_PLANNED, RARE_CASES, UNLIKE_ROWS, progress_heard_by, rehearsing, show_progress
+from dpensemble._work import Way, progress_heard_by, rehearsing, show_progress
 from dpensemble.datasets.columns import assembled, number_columns
 from dpensemble.engine.run import Steps, uncounted
 from dpensemble.errors import BudgetError, DataError, TeacherError
@@ -70,11 +70,11 @@ def rehearse(run: Prepared, steps: Steps) -> None:
                 save_classifier(outcome.classifier, Path(folder) / RunFile.STUDENT)
 
 
-def _ways(run: Prepared, steps: Steps) -> list[str]:
+def _ways(run: Prepared, steps: Steps) -> list[Way]:
     """Return the ways that released sums may send the run. Synthetic rows are rehearsed for few columns only."""
     quick = run.tables.X_public.shape[1] <= _MOST_COLUMNS
-    ways = {UNLIKE_ROWS: steps.after_alarm is not None and quick, RARE_CASES: steps.if_rare is not None}
-    return [AS_PLANNED, *(way for way, possible in ways.items() if possible)]
+    ways = {Way.UNLIKE_ROWS: steps.after_alarm is not None and quick, Way.RARE_CASES: steps.if_rare is not None}
+    return [Way.AS_PLANNED, *(way for way, possible in ways.items() if possible)]
 
 
 def _with_stand_ins(run: Prepared) -> Prepared:

@@ -688,7 +688,9 @@ def fitted_map(feature_map: Any, public: Any, *, n_rows: int, n_classes: int, ep
     return beside(curved.base_, as_table(public), n_landmarks, n_near)
 
 
-def map_of_rare_cases(public: Any, usual: Any, *, n_rows: int, epsilon: float) -> tuple[Any, float] | None:
+def map_of_rare_cases(
+    public: Rows, usual: FeatureMap, *, n_rows: int, epsilon: float
+) -> tuple[FeatureMap, float] | None:
     """Return a map for two classes of which one is rare, fitted on public rows, and the cases below which one is.
 
     None where the `usual` map must read every column, and where it takes few smooth directions for any share.
