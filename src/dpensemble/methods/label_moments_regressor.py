@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._checks import integer_between, member, real_between
 from dpensemble._entries import Floats, Rows, require_labels, require_readable
 from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._work import decided, is_rehearsal
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -34,7 +36,7 @@ from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import fitted_map
 from dpensemble.moments.numbers import LearnedNumber, number_map, provable, release_and_fit_number
 from dpensemble.moments.public_rows import PublicUnits
-from dpensemble.moments.residuals import NumberRange
+from dpensemble.moments.residuals import NumberRange, TargetCounts
 from dpensemble.relations import Relation
 from dpensemble.releases import ReleasedTable
 from dpensemble.rows import arguments
@@ -116,6 +118,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
     (True, True)
     """
 
+    name: ClassVar[str] = "label-moments-regressor"
     title: ClassVar[str] = "Label moments of a number"
     #: There is no mapping of declared columns in place of public rows.
     declared_columns: ClassVar[None] = None
@@ -154,7 +157,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         if coverage is not None:
             coverage = real_between("proven_coverage", coverage, 0.01, 0.999)
         return NumberSums(
-            name="label-moments-regressor",
+            name=self.name,
             title=self.title,
             everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),) if groups is None else groups,
             n_classes=0,
@@ -378,6 +381,7 @@ class _NumberSteps(MomentsSteps):
 
     design: NumberSums
     _number: LearnedNumber
+    _beyond: ReleasedTable
 
     @classmethod
     def of(
@@ -396,12 +400,13 @@ class _NumberSteps(MomentsSteps):
     def prepare(self) -> None:
         """Choose the map and the shares of the budget from public facts."""
         public, method = self.public, self.method
-        warn_of_columns(public, has_unit=self.has_units)
+        if not is_rehearsal():
+            warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()
         self._require_provable()
         with on_public_rows():
-            self.feature_map = self._fitted_map()
+            self.feature_map = decided("feature map", self._fitted_map)
         if as_library_transformer(self.feature_map).decoder_ is not None:
             raise InvalidParameterError(
                 f"feature_map={type(self.feature_map).__name__} has another map for the model, which numbers do not "
@@ -412,7 +417,8 @@ class _NumberSteps(MomentsSteps):
     def _require_provable(self) -> None:
         """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
         coverage = self.design.proven_coverage
-        if coverage is None or self.relation is not Relation.REPLACE_ONE:
+        # Stand-in records are fewer than the records of the run, which were judged before.
+        if coverage is None or self.relation is not Relation.REPLACE_ONE or is_rehearsal():
             return
         if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
             raise InvalidParameterError(
@@ -453,7 +459,13 @@ class _NumberSteps(MomentsSteps):
             units=self.public_units,
             on_done=advance,
         )
-        self._released = tuple(source.sums.released)
+        below, above, noise = self._number.beyond
+        rows = (("below low", below, noise), ("above high", above, noise))
+        self._beyond = ReleasedTable("Share of numbers beyond the declared range", rows)
+        self._released = tuple(
+            replace(one, table=self._beyond) if one.description == TargetCounts.description else one
+            for one in source.sums.released
+        )
         drift = self._number.drift
         if drift is not None and not drift.trusted:
             warnings.warn(drift.warning(), UnlikeRowsWarning, stacklevel=5)
@@ -466,10 +478,8 @@ class _NumberSteps(MomentsSteps):
     def make_result(self, student: Pipeline) -> Result:
         """Return the result of the run. The estimator also stores the moments."""
         number, method = self._number, self.method
-        below, above, noise = number.beyond
         method.rounds_, method.columns_ = number.rounds, self.public.iloc[:0]
-        rows = (("below low", below, noise), ("above high", above, noise))
-        method.beyond_range_ = ReleasedTable("Numbers beyond the declared range", rows)
+        method.beyond_range_ = self._beyond
         texts = classifier.texts_of_moments(self.relation, self.has_units, by_group=False)
         return Result(
             design=self.design,
