@@ -173,7 +173,7 @@ class RunRecord:
     @property
     def unprotected_data(self) -> frozenset[str]:
         """Keys of `data` in which neighbouring private data sets may differ. Their values must not be published."""
-        withheld = set() if self.scores_are_public else {"most_common_label", "test_quality"}
+        withheld = set() if self.scores_are_public else {"most_common_label", "test_quality", "test_number"}
         if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
             withheld |= {"private_records", "private_units"}
         elif self.guarantee["unit"] != "record":

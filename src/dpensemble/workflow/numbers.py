@@ -2,10 +2,11 @@
 
 Figures of a run without test rows follow from the released counts of residuals and from public rows only, so they cost
 nothing more. Let a group of predictions have counts ``c_j`` of residuals near ``e_j``, and let ``f`` go through the
-public predictions of the group. Then the numbers of the group are near ``T^-1(f + e_j)``. Every mean over records is a
-sum over groups and cells, linear in the counts. So the known noise of the counts, and chance in them, give a band:
-counts are drawn again with both, and the middle 95 % of the results are taken. The counts are of training records, so a
-new record is a little worse, and cells have a width. A figure whose band says nothing is left out.
+public predictions of the group. Then the numbers of the group are near ``T^-1(f + e_j)``, and every mean over records
+follows from the counts. Errors rest on released laws, in which noise hides long tails. R2 rests on the counts
+themselves, since tails decide about squares. Its band is by the known noise of the counts and by chance in them: counts
+are drawn again with both. It is left out if its band says nothing. All counts are of training records, so new records
+are a little worse.
 """
 
 from __future__ import annotations
@@ -183,10 +184,15 @@ class _Mixture:
             }
             for place, share in enumerate(self._shares)
         ]
-        error = self._band(np.abs(self.numbers - self._medians()[:, :, None]))
-        of_median = self._band(np.abs(self.numbers - all_[2]))
-        facts = {"groups": groups, "width_of_all": min(all_[4], model.high) - max(all_[0], model.low)}
-        return facts | {"median": all_[2], "error": error, "error_of_median": of_median, "r2": self._r2()}
+        medians = self._medians()
+        facts: dict[str, Any] = {"groups": groups, "width_of_all": all_[4] - all_[0], "median": all_[2]}
+        facts |= {"error": self._error(medians), "error_of_median": self._error(np.full_like(medians, all_[2]))}
+        return facts | {"r2": self._r2()}
+
+    def _error(self, given: Floats) -> float:
+        """Return the mean absolute error of given numbers, shape (n_groups, n_places), by the released laws."""
+        away = np.abs(self.of_law - given[:, :, None]).mean(axis=1)
+        return float(np.einsum("g,gj,gj->", self._shares, away, self.model.law_chances_))
 
     def _medians(self) -> Floats:
         """Return predicted medians, shape (n_groups, n_places)."""
@@ -214,11 +220,6 @@ class _Mixture:
         """Return the mean of values of shape (n_groups, n_places, n_cells) over records, for all drawn counts."""
         drawn = self._drawn()
         return np.asarray(drawn @ values.mean(axis=1).ravel() / np.maximum(drawn.sum(axis=1), 1.0))
-
-    def _band(self, values: Floats) -> dict[str, float]:
-        means = np.maximum(self._means_of(values), 0.0)
-        low, high = np.quantile(means[1:], (0.025, 0.975))
-        return {"value": float(means[0]), "low": float(low), "high": float(high)}
 
     def _r2(self) -> dict[str, float] | None:
         """Return R2 with its band, or None if noise hides it, as it does where tails are long."""
