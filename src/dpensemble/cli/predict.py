@@ -89,9 +89,7 @@ def run(
                 if out is not None or not as_json:
                     labels.to_csv(draft, index=False, header=number == 0)
                 if as_json:
-                    answers += _answers(
-                        labels, explanations, whole=bool(columns or probabilities or explain or is_number)
-                    )
+                    answers += _answers(labels, explanations, whole=whole)
         if explanations is not None and explain_plot is not None:
             _write_plot(explanations.drawn(), explain_plot)
         if out is None and not as_json:

@@ -62,8 +62,8 @@ def number_lines(record: RunRecord) -> Iterator[str]:
         "tails."
     )
     yield (
-        f"Intervals of {percent(facts['coverage'])} are {amount(facts['width'])} long for a typical public row, and the "
-        f"middle 90% of all numbers {amount(facts['width_of_all'])}{_open(facts)}."
+        f"Intervals of {percent(facts['coverage'])} are {amount(facts['width'])} long for a typical public row, and "
+        f"the middle 90% of all numbers {amount(facts['width_of_all'])}{_open(facts)}."
     )
     if (proven := facts.get("proven")) is not None:
         yield _proven(proven)
@@ -76,8 +76,8 @@ def _of_score(score: RecordPart) -> str:
 
 def _errors(facts: RecordPart) -> str:
     return (
-        f"mean absolute error {amount(facts['error'])}, beside {amount(facts['error_of_median'])} for always giving the "
-        "median"
+        f"mean absolute error {amount(facts['error'])}, beside {amount(facts['error_of_median'])} for always giving "
+        "the median"
     )
 
 
@@ -113,13 +113,14 @@ def summary_of_number(record: RunRecord) -> dict[str, object]:
     )
     if not better:
         verdict += " So it is no better than always giving the median."
-    interval = f"Half of its intervals of {percent(facts['coverage'])} are shorter than {amount(facts['width'])}{_open(facts)}."
+    coverage, width = percent(facts["coverage"]), amount(facts["width"])
+    interval = f"Half of its intervals of {coverage} are shorter than {width}{_open(facts)}."
     return {
         "chart": _error_chart(facts),
         "verdict": verdict,
         "order": interval,
-        "source": f"Computed from released noisy counts of the training {plural(record.unit)} and from public rows. The "
-        "promise covers these figures. New records are a little worse.",
+        "source": f"Computed from released noisy counts of the training {plural(record.unit)} and from public rows. "
+        "The promise covers these figures. New records are a little worse.",
         "has_intervals": False,
     }
 

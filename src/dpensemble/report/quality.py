@@ -483,7 +483,7 @@ class _Quality:
 
 def _summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
     """Return the texts of the first screen. Without `is_private` they contain only what may be published."""
-    words = {"trained": _trained(record), "promise": _promise(record)}
+    words: dict[str, object] = {"trained": _trained(record), "promise": _promise(record)}
     if NUMBER in record.data:
         of_number = {"heading": "How close it is", "quality": summary_of_number(record), "measure": None}
         return words | of_number | {"not_for": number_not_for(record)}
@@ -515,9 +515,8 @@ def _trained(record: RunRecord) -> list[str]:
     if held:
         sentences.append(f"Another {held:,} were held back to measure how good it is.")
     if data.get("public_rows"):
-        sentences.append(
-            f"{_counted(data['public_rows'], 'public row')} helped, without their {'numbers' if NUMBER in data else 'labels'}."
-        )
+        without = "numbers" if NUMBER in data else "labels"
+        sentences.append(f"{_counted(data['public_rows'], 'public row')} helped, without their {without}.")
     return sentences
 
 

@@ -174,7 +174,7 @@ class _Mixture:
 
     def figures(self) -> dict[str, Any]:
         """Return numbers by groups, and errors beside those of always giving one number."""
-        model, one = self.model, np.eye(len(self.counts))
+        one = np.eye(len(self.counts))
         all_ = self._quantiles(_OF_NUMBERS, self._shares)
         groups = [
             {
