@@ -78,7 +78,7 @@ def run(
         loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **reading
     )
     answers: list[Any] = []
-    is_number = predicts_number(loaded)
+    whole = bool(columns or probabilities or explain or predicts_number(loaded))
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.
