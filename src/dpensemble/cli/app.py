@@ -22,6 +22,7 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
 from dpensemble.cli.options import (
     LAWS,
     METHODS,
+    OF_LABELS,
     OF_NUMBER,
     SIMULATED,
     PlainCommand,
@@ -116,6 +117,8 @@ def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
     method, law = _method_and_law(command, _default_method(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
         raise InvalidParameterError(_NOT_HERE[command, method])
+    if method == OF_NUMBER and (about_labels := sorted(flags & OF_LABELS)):
+        raise InvalidParameterError(f"{about_labels[0]} is about labels, and a number is predicted: leave it out.")
     parameter = described_method(method).law
     if parameter is None:
         # The parser refuses --law.
@@ -282,7 +285,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Train a classifier on private records under a differential-privacy guarantee."""
+    """Train a model of labels or numbers on private records under a differential-privacy guarantee."""
 
 
 def run(arguments: Sequence[str]) -> int:

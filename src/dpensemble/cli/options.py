@@ -415,10 +415,12 @@ _QUALITY = (
 )
 # A number has a range in place of classes, and options about labels mean nothing for it.
 _RANGE = _own("--range", "Smallest and largest number: 0,500000. Required.", placeholder="LOW,HIGH")
-_OF_LABELS = ("--dataset", "--holdout-score", "--baseline")
+_NOT_OF_NUMBERS = ("--dataset", "--holdout-score", "--baseline")
 _PRIVATE_REPORT = _own(
     "--private-report", "Also write secret vote statistics, for you.", bool, Panel.OUTPUT, default=False
 )
+#: Options about labels, which a number has not.
+OF_LABELS = frozenset({"--classes", *_NOT_OF_NUMBERS, *(option.flag for option in _QUALITY), _PRIVATE_REPORT.flag})
 _IN_BLOCKS = _own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
 _PARTS = (
     _own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),
@@ -486,7 +488,7 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
     sums = method.in_blocks and ("declared_columns" in method.parameters or is_number)
     if command == "train":
         for option in _TRAIN:
-            if is_number and option.flag in _OF_LABELS:
+            if is_number and option.flag in _NOT_OF_NUMBERS:
                 continue
             if is_number and option.flag == "--classes":
                 yield _RANGE

@@ -20,6 +20,8 @@ from dpensemble.report.wording import percent
 #: Entries of a record's data about a number. The page shows them in a section of their own.
 NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS = "number", "test_number", "public_number"
 _SHOWN_OPEN = 0.01
+#: Title of the released table of numbers beyond the range.
+BEYOND = "Share of numbers beyond the declared range"
 
 
 def amount(value: float) -> str:
@@ -62,7 +64,7 @@ def number_lines(record: RunRecord) -> Iterator[str]:
         "tails."
     )
     yield (
-        f"Intervals of {percent(facts['coverage'])} are {amount(facts['width'])} long for a typical public row, and "
+        f"Intervals of {_coverage(facts)} are {amount(facts['width'])} long for a typical public row, and "
         f"the middle 90% of all numbers {amount(facts['width_of_all'])}{_open(facts)}."
     )
     if (proven := facts.get("proven")) is not None:
@@ -89,6 +91,10 @@ def _r2(facts: RecordPart) -> str:
     return f"{r2['value']:.2f} (95% band {r2['low']:.2f} to {r2['high']:.2f})"
 
 
+def _coverage(facts: RecordPart) -> str:
+    return f"{100 * facts['coverage']:g}%"
+
+
 def _open(facts: RecordPart) -> str:
     """State for how many public rows an end of the interval is open."""
     ends = [(facts["open_below"], "lower"), (facts["open_above"], "upper")]
@@ -97,7 +103,7 @@ def _open(facts: RecordPart) -> str:
 
 
 def _proven(proven: RecordPart) -> str:
-    what = f"Intervals with a proven coverage of {percent(proven['coverage'])}"
+    what = f"Intervals with a proven coverage of {_coverage(proven)}"
     if proven["width"] is None:
         return f"{what} could not be found: noise left nothing to prove. Take a larger epsilon or more records."
     return f"{what} are {amount(proven['width'])} long for a typical public row{_open(proven)}."
@@ -113,7 +119,7 @@ def summary_of_number(record: RunRecord) -> dict[str, object]:
     )
     if not better:
         verdict += " So it is no better than always giving the median."
-    coverage, width = percent(facts["coverage"]), amount(facts["width"])
+    coverage, width = _coverage(facts), amount(facts["width"])
     interval = f"Half of its intervals of {coverage} are shorter than {width}{_open(facts)}."
     return {
         "chart": _error_chart(facts),
@@ -167,7 +173,7 @@ def number_section(record: RunRecord, *, is_private: bool) -> dict[str, Any] | N
     scores = known_scores(record, is_private=is_private)
     return {
         "heads": ["Released counts", *(f"{score['rows']:,} {rows}" for rows, score in scores)],
-        "rows": _rows(facts, [score for _, score in scores]),
+        "rows": [*_rows(facts, [score for _, score in scores]), *_beyond(record, len(scores))],
         "chart": _groups_chart(facts["groups"]),
         "n_groups": len(facts["groups"]),
         "proven": None if facts.get("proven") is None else _proven(facts["proven"]),
@@ -191,6 +197,16 @@ def _rows(facts: RecordPart, scores: Sequence[RecordPart]) -> list[tuple[str, li
         ("Length of an interval of 90%, for a typical public row", [amount(facts["width"]), *none]),
         ("Length of the middle 90% of all numbers", [amount(facts["width_of_all"]), *none]),
         ("Public rows whose lower, and upper, end is open", [" and ".join(opened), *none]),
+    ]
+
+
+def _beyond(record: RunRecord, n_scores: int) -> list[tuple[str, list[str]]]:
+    """Return the released shares of numbers beyond the range, with the deviation of their noise."""
+    tables = [table["rows"] for table in record.released_tables if table["title"] == BEYOND]
+    return [
+        (f"Numbers {label} of the range", [f"{percent(share)} ± {percent(noise)}", *[""] * n_scores])
+        for rows in tables
+        for label, share, noise in rows
     ]
 
 

@@ -331,21 +331,16 @@ class NumberTarget(Target):
 BOTH = "range is for a number and classes are for labels, so only one of them can be given."
 # Share of public targets that must be numbers.
 _FEWEST_NUMBERS = 0.5
-_RANGE_FORM = "two numbers, such as 0,500000: the smallest and the largest that can occur"
 
 
 def parsed_range(text: str) -> NumberRange:
     """Return the range of an option such as ``--range 0,500000``."""
-    parts = text.split(",")
     try:
-        ends = [float(part) for part in parts]
-    except ValueError:
-        ends = []
-    if len(ends) != 2:
+        low, high = map(float, text.split(","))
+        return NumberRange.of(low, high)
+    except (ValueError, InvalidParameterError):
         raise InvalidParameterError(
-            f"range={shown(text)} must be {_RANGE_FORM}, without a look at private records.", parameter="range"
-        )
-    try:
-        return NumberRange.of(*ends)
-    except InvalidParameterError as error:
-        raise InvalidParameterError(f"range={shown(text)} cannot be used: {error}", parameter="range") from None
+            f"range={shown(text)} must be two numbers, first the smallest that can occur and then a larger one, such "
+            "as 0,500000, without a look at private records.",
+            parameter="range",
+        ) from None
