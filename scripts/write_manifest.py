@@ -80,7 +80,7 @@ def _parameter(owner: type, parameter: inspect.Parameter) -> dict[str, Any]:
 def _words(kind: type) -> str:
     """Return the first sentence of a docstring, without what the summaries of all methods begin with."""
     sentence = first_sentence(" ".join(_docstring(kind).split("\n\n")[0].split()))
-    words = re.sub(r"^Private classifier by (an? )?", "", sentence)
+    words = re.sub(r"^Private (classifier|regressor) by (an? )?", "", sentence)
     return words[0].upper() + words[1:]
 
 

@@ -222,7 +222,8 @@ def add_command_of_method(
             usual = " (default)" if name == _DEFAULT_METHODS[command] else ""
             group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
         usual = _DEFAULT_METHODS[command]
-        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}."
+        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}"
+        about += f" (with {_RANGE}: {OF_NUMBER})." if command == "train" else "."
         laws = f"A law's name stands for 'pate --law NAME': {', '.join(LAWS)}."
         text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
     else:

@@ -48,7 +48,7 @@ from dpensemble.rows.source import Read, RowSource
 
 
 class LabelMomentsRegressor(RegressorMixin, ReadsTables):
-    """Private regressor by noisy moments of a number: mean, median, quantiles and intervals from one release.
+    """Private regressor by noisy moments of a number: means and intervals.
 
     Every unit adds one bounded vector to a few noisy sums: features, weighted by how far its number is from what was
     published before, cut to a published limit. And it adds a one to a cell of noisy histograms. The model is fitted to
@@ -65,8 +65,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
     columns : dict of str to str or "as given", optional
         As for `LabelMomentsClassifier`.
     proven_coverage : float, optional
-        Coverage, such as 0.9, that intervals should be proven to have. 15 % of the budget then pays for a histogram
-        that proves ``predict_interval(X, coverage, guaranteed=True)``.
+        Coverage that intervals are proven to have. For example 0.9. 15 % of the budget then pays for a histogram that
+        proves ``predict_interval(X, coverage, guaranteed=True)``.
     epsilon, delta
         As for `LabelMomentsClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"

@@ -75,7 +75,16 @@ class NumberColumns:
 
     def of(self, student: _Student, rows: Rows) -> dict[str, Floats]:
         """Return the columns of rows by name. A proven end that is open is infinite."""
-        ends = student.predict_interval(rows, self.coverage, guaranteed=self.proven)
+        try:
+            ends = student.predict_interval(rows, self.coverage, guaranteed=self.proven)
+        except InvalidParameterError as error:
+            if error.parameter != "guaranteed":
+                raise
+            raise InvalidParameterError(
+                "proven intervals need counts that the run did not pay for: train with --proven-coverage, such as 0.9, "
+                "or leave proven out.",
+                parameter="proven",
+            ) from None
         further = [student.predict_quantile(rows, quantile) for quantile in self.quantiles]
         columns = [student.predict(rows), student.predict_median(rows), ends[:, 0], ends[:, 1], *further]
         return dict(zip(self.names, columns, strict=True))
