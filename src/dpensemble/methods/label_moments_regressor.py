@@ -481,7 +481,7 @@ class _NumberSteps(MomentsSteps):
         number, method = self._number, self.method
         method.rounds_, method.columns_ = number.rounds, self.public.iloc[:0]
         method.beyond_range_ = self._beyond
-        texts = classifier.texts_of_moments(self.relation, self.has_units, by_group=False)
+        texts = classifier.texts_of_numbers(self.relation, self.has_units)
         return Result(
             design=self.design,
             classes=self.classes,
