@@ -18,19 +18,20 @@ import dpensemble.laws
 import dpensemble.methods
 from dpensemble.cli.options import MANIFEST, flag_of
 from dpensemble.laws import LAWS
+from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor
 from dpensemble.workflow.learners import LEARNERS
 
 _REFERENCE = re.compile(r"As (?:for|in) `(?:\w+\.)*?([A-Z]\w*)")
 _RULE = dpensemble.design.InfluenceRule
 _SCALARS = ("int", "float", "str", "bool")
-_ROOMS = (dpensemble.methods, dpensemble.laws, dpensemble.design)
+_ROOMS = (dpensemble.methods, dpensemble.laws, dpensemble.design, dpensemble)
 
 
 def manifest() -> dict[str, Any]:
     """Return the names of methods, laws and learners, and a description of each class."""
     methods = {
         kind.name: kind
-        for kind in (getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__)
+        for kind in (*(getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__), LabelMomentsRegressor)
         if isinstance(getattr(kind, "name", None), str)
     }
     described = [*methods.values(), *LAWS.values(), _RULE]
@@ -79,7 +80,7 @@ def _parameter(owner: type, parameter: inspect.Parameter) -> dict[str, Any]:
 def _words(kind: type) -> str:
     """Return the first sentence of a docstring, without what the summaries of all methods begin with."""
     sentence = first_sentence(" ".join(_docstring(kind).split("\n\n")[0].split()))
-    words = re.sub(r"^Private classifier by (an? )?", "", sentence)
+    words = re.sub(r"^Private (classifier|regressor) by (an? )?", "", sentence)
     return words[0].upper() + words[1:]
 
 

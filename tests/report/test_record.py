@@ -199,7 +199,7 @@ CASES = [
         "student for 80.0%: you may not need private records",
         True,
     ),
-    (with_data(readable_share=0.02, readable_share_error=0.01), "a number to predict has to be cut into ranges", True),
+    (with_data(readable_share=0.02, readable_share_error=0.01), "a number to predict needs its range", True),
     (with_data(private_units=1_900), "100 teachers for 1,900 records are about 19 records each", True),
 ]
 

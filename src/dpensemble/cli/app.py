@@ -22,6 +22,8 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
 from dpensemble.cli.options import (
     LAWS,
     METHODS,
+    OF_LABELS,
+    OF_NUMBER,
     SIMULATED,
     PlainCommand,
     PlainGroup,
@@ -40,11 +42,17 @@ from dpensemble.errors import DPEnsembleError, HiddenError, InvalidParameterErro
 _DEFAULT_METHODS = {"train": "auto", "plan": "saa"}
 # The method of a law whose name is given instead of a method.
 _OF_A_LAW, _IN_PARTITIONS = "pate", "dpbag"
+# The option that states that a number is predicted.
+_RANGE = "--range"
 
 _NOT_HERE = {
     ("train", "bagging"): (
         "--method bagging publishes models instead of labels, so 'train' does not run it: use "
         "BaggingPrivacyClassifier in Python, and 'dpensemble plan bagging' for its guarantee."
+    ),
+    ("plan", "label-moments-regressor"): (
+        "--method label-moments-regressor has no plan yet: it uses all of any budget; docs/numbers.md has what was "
+        "measured on ten public tables."
     ),
     ("plan", "auto"): (
         "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
@@ -93,6 +101,11 @@ def _owners(flag: str, command: str) -> str | None:
 def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
     """Read method and law from the arguments of ``train`` or ``plan``."""
     rest = list(arguments)
+    flags = {argument.partition("=")[0] for argument in rest}
+    if command == "train" and {_RANGE, "--classes"} <= flags:
+        raise InvalidParameterError(
+            "--range is for a number and --classes for labels: give only one of them.", parameter="range"
+        )
     first = rest.pop(0) if rest and not rest[0].startswith("-") else None
     named = _take_option(rest, "--method")
     if first is not None and named not in (None, first):
@@ -104,6 +117,8 @@ def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
     method, law = _method_and_law(command, _default_method(command, rest) if name is None else name, rest)
     if (command, method) in _NOT_HERE:
         raise InvalidParameterError(_NOT_HERE[command, method])
+    if method == OF_NUMBER and (about_labels := sorted(flags & OF_LABELS)):
+        raise InvalidParameterError(f"{about_labels[0]} is about labels, and a number is predicted: leave it out.")
     parameter = described_method(method).law
     if parameter is None:
         # The parser refuses --law.
@@ -124,6 +139,8 @@ def _default_method(command: str, rest: Sequence[str]) -> str:
     usual = _DEFAULT_METHODS[command]
     votes = _DEFAULT_METHODS["plan"]
     flags = {argument.partition("=")[0] for argument in rest}
+    if command == "train" and _RANGE in flags:
+        return OF_NUMBER
     own = {option.flag for option in options_of(command, usual, None)}
     takes_law = described_method(votes).law
     law = None if takes_law is None else takes_law.default
@@ -205,7 +222,8 @@ def add_command_of_method(
             usual = " (default)" if name == _DEFAULT_METHODS[command] else ""
             group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
         usual = _DEFAULT_METHODS[command]
-        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}."
+        about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}"
+        about += f" (with {_RANGE}: {OF_NUMBER})." if command == "train" else "."
         laws = f"A law's name stands for 'pate --law NAME': {', '.join(LAWS)}."
         text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
     else:
@@ -268,7 +286,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Train a classifier on private records under a differential-privacy guarantee."""
+    """Train a model of labels or numbers on private records under a differential-privacy guarantee."""
 
 
 def run(arguments: Sequence[str]) -> int:

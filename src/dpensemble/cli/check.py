@@ -26,22 +26,25 @@ from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.formats import entry_rules
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.rows.arguments import BAD, class_ids_or_bad, readable_rows, sorted_classes
+from dpensemble.rows.arguments import readable_rows
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import Tables, file_tables
+from dpensemble.workflow.targets import parsed_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
     """Exact counts of private records. They are for the owner only and must never be published.
 
-    A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
+    A record is bad, and adds nothing, if its label is missing or not declared (`without_class`; for a number: if it is
+    not finite), if an entry is infinite, or if its unit
     is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
     holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
     suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
     columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
     `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
-    table in memory, how many ids are written as 7.0 although another id is 7.
+    table in memory, how many ids are written as 7.0 although another id is 7. `below_range` and
+    `above_range` are counts of numbers outside the declared range, and None for classes.
     """
 
     records: int
@@ -62,6 +65,13 @@ class _Checked:
     layouts: dict[str, str] = field(default_factory=dict)
     units: int | None = None
     ids_of_two_forms: int = 0
+    below_range: int | None = None
+    above_range: int | None = None
+
+    @property
+    def what_is_missing(self) -> str:
+        """What a record with a wrong target lacks."""
+        return "declared class" if self.below_range is None else "finite number"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
@@ -72,7 +82,7 @@ class _Checked:
 def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> _Checked:
     """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
-    classes = sorted_classes(tables.classes)
+    predicted = tables.predicted
     if tables.stream is not None:
         units = tables.stream.units
         present = np.ones(tables.n_records, dtype=bool) if units is None else units >= 0
@@ -80,6 +90,7 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         present = np.ones(tables.n_records, dtype=bool) if tables.units is None else named_units(tables.units)[1]
     blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
+    beyond = {"below_range": 0, "above_range": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
     equal = EqualRows(tables.X_public)
     public = tables.X_public
@@ -87,7 +98,10 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
     start = 0
     for table, labels in blocks:
         equal.add(table)
-        undeclared = class_ids_or_bad(classes, labels) == BAD
+        undeclared = predicted.wrong(labels)
+        if predicted.number is not None:
+            for name, count in zip(beyond, predicted.number.beyond(labels), strict=True):
+                beyond[name] += count
         infinite = ~readable_rows(table)[1]
         blank = table.isna() if reader is None else reader.blank_entries(table)
         missing += blank.sum()
@@ -101,7 +115,8 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         records=tables.n_records,
         without_unit=int((~present).sum()),
         classes=list(tables.classes),
-        columns=dict(tables.columns) or _declared_words(tables.declared_columns or {}),
+        columns=_column_words(tables),
+        **({} if predicted.number is None else beyond),
         target=files.target,
         declared=tables.declared_columns is not None,
         notes=[note.text for note in tables.notes],
@@ -127,6 +142,12 @@ def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
     return {name: layout.words(files.form.sep) for name, layout in layouts.items() if layout is not None}
 
 
+def _column_words(tables: Tables) -> dict[str, str]:
+    """Return in words how each column is read, and the target if it is a number."""
+    words = dict(tables.columns) or _declared_words(tables.declared_columns or {})
+    return words if tables.number is None else words | {tables.number.column: tables.number.words()}
+
+
 def _declared_words(columns: Mapping[str, Sequence[object]]) -> dict[str, str]:
     """Return in words how declared columns are read."""
     grid = declared_grid(columns).empty
@@ -150,7 +171,8 @@ def run(
     private: Sequence[str],
     public: Path | None,
     target: str,
-    classes: str,
+    classes: str | None,
+    range: str | None,
     declared_columns: Path | None,
     unit: str | None,
     drop: str | None,
@@ -172,7 +194,8 @@ def run(
         more_private=[Path(one) for one in private[1:]],
         public=public,
         target=target,
-        classes=split_names(classes),
+        classes=None if classes is None else split_names(classes),
+        number=None if range is None else parsed_range(range),
         declared_columns=declared_columns,
         unit=unit,
         drop=(*(parts_of(drop) or ()), *entries.dropped),
@@ -194,12 +217,17 @@ def _lines(counts: _Checked) -> list[str]:
     lines = [
         "For you only: these counts are exact, so do not publish them.",
         f"{counts.records:,} records: {counts.bad:,} of them are bad and add nothing to a release.",
-        f"  {counts.without_class:,} have no declared class{_share_without_class(counts)}",
+        f"  {counts.without_class:,} have no {counts.what_is_missing}{_share_without_class(counts)}",
         f"  {counts.infinite:,} have an infinite entry",
         f"  {counts.without_unit:,} have no unit",
         f"  {counts.incomplete:,} have a missing or unreadable entry",
     ]
     lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
+    if counts.below_range is not None:
+        lines.append(
+            f"{counts.below_range:,} numbers are below --range, and {counts.above_range:,} above it; they count as its "
+            "ends."
+        )
     if counts.units is not None:
         lines.append(f"The records are of {counts.units:,} units.")
     if counts.ids_of_two_forms:
@@ -211,7 +239,8 @@ def _lines(counts: _Checked) -> list[str]:
         )
     lines += [f"{name} file: {words}" for name, words in counts.layouts.items()]
     if counts.bad == counts.records:
-        lines.append("Every record is bad: compare --classes, --target and the columns with the file.")
+        option = "--classes" if counts.below_range is None else "--range"
+        lines.append(f"Every record is bad: compare {option}, --target and the columns with the file.")
     lines.append(f"Columns, as {'they are declared' if counts.declared else 'public rows show them'}:")
     lines += [f"  {name} ({kind})" for name, kind in counts.columns.items()]
     if counts.declared:
@@ -225,6 +254,11 @@ def _share_without_class(counts: _Checked) -> str:
     share = counts.without_class / counts.records
     if share < _REMARKABLE:
         return ""
+    if counts.below_range is not None:
+        return (
+            f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; declare how numbers "
+            f"are written, such as --column '{counts.target}=money:$1,234.5'"
+        )
     return (
         f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; the declared classes are "
         f"{shown(counts.classes)}, so compare them with column {counts.target!r} of the file"

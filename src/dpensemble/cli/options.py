@@ -297,7 +297,8 @@ _READ = _Shown()
 _GIVEN_BY_DATA_OR_ANOTHER_OPTION = _Shown(replaced=True)
 _OPTIONS_OF_PARAMETERS = {
     **dict.fromkeys(
-        ("classes", "on_bad_record", "columns", "declared_columns", "law"), _GIVEN_BY_DATA_OR_ANOTHER_OPTION
+        ("classes", "low", "high", "on_bad_record", "columns", "declared_columns", "law"),
+        _GIVEN_BY_DATA_OR_ANOTHER_OPTION,
     ),
     "epsilon": _Shown(flag="--epsilon", panel=Panel.PRIVACY),
     "delta": _Shown(flag="--delta", panel=Panel.PRIVACY),
@@ -412,9 +413,14 @@ _QUALITY = (
     _own("--cost-false-positive", "Cost of a false alarm.", float, hidden=True),
     _own("--positive-class", "Class to find [the last of two, sorted]", hidden=True),
 )
+# A number has a range in place of classes, and options about labels mean nothing for it.
+_RANGE = _own("--range", "Smallest and largest number: 0,500000. Required.", placeholder="LOW,HIGH")
+_NOT_OF_NUMBERS = ("--dataset", "--holdout-score", "--baseline")
 _PRIVATE_REPORT = _own(
     "--private-report", "Also write secret vote statistics, for you.", bool, Panel.OUTPUT, default=False
 )
+#: Options about labels, which a number has not.
+OF_LABELS = frozenset({"--classes", *_NOT_OF_NUMBERS, *(option.flag for option in _QUALITY), _PRIVATE_REPORT.flag})
 _IN_BLOCKS = _own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
 _PARTS = (
     _own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),
@@ -439,6 +445,8 @@ _PLAN_BY_GROUP = (_own("--budgets", "Groups and shares: high=0.5:20%,low=2:80%."
 _PLAN_OF_DRAWS = (_own("--records", "Number of private records.", int),)
 #: The method whose plan estimates how well a student would do.
 SIMULATED = "label-moments"
+#: The method that predicts a number.
+OF_NUMBER = "label-moments-regressor"
 _PLAN_OF_SIZE = (
     _own(
         "--records",
@@ -475,12 +483,19 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
     by_group, votes = "budgets" in method.fit, "student" in method.parameters
     # Taken out before parsing. Here it is only refused when it has no value.
     yield Option(flag="--method", name="method", hidden=True)
+    is_number = method.name == OF_NUMBER
     # Only sums can be computed in parts, and of streams.
-    sums = method.in_blocks and "declared_columns" in method.parameters
+    sums = method.in_blocks and ("declared_columns" in method.parameters or is_number)
     if command == "train":
-        yield from (_PRIVATE_OR_STREAM if sums and option is _PRIVATE_ROWS else option for option in _TRAIN)
+        for option in _TRAIN:
+            if is_number and option.flag in _NOT_OF_NUMBERS:
+                continue
+            if is_number and option.flag == "--classes":
+                yield _RANGE
+            else:
+                yield _PRIVATE_OR_STREAM if sums and option is _PRIVATE_ROWS else option
         # Methods by group hold nothing back.
-        yield from () if by_group else _QUALITY
+        yield from () if by_group or is_number else _QUALITY
         yield from (_PRIVATE_REPORT,) if "diagnostics" in method.fit else ()
         # Methods by group already fill a screen with options, and their plans are certified.
         yield from (_CERTIFY,) if "diagnostics" in method.fit and not by_group else ()

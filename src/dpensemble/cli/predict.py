@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import typer
 
@@ -26,6 +27,7 @@ from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.disk import file_beside
+from dpensemble.workflow.numbers import COVERAGE, NumberColumns, predicts_number
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.predict import RowExplanations, UnseenValues, load_student, predictions
 
@@ -47,8 +49,11 @@ def run(
     explain: bool,
     explain_plot: Path | None,
     explain_row: int,
+    coverage: float | None,
+    quantiles: str | None,
+    proven: bool,
 ) -> None:
-    """Classify rows with a saved student."""
+    """Predict rows with a saved student."""
     columns = parts_of(keep) or []
     if out is not None and holds_rows_of(rows, out):
         raise FileError(f"out={str(out)!r} holds the rows to classify: choose another file.")
@@ -62,16 +67,23 @@ def run(
     reading |= {"skip_lines": skip_lines, "sheet": sheet, "threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
+        if predicts_number(loaded):
+            raise InvalidParameterError(
+                "explain divides the logits of labels among columns, and this student predicts a number: leave it out.",
+                parameter="explain",
+            )
         explanations = RowExplanations(
             loaded,
             columns=explain and (out is not None or not as_json),
             values=explain and as_json,
             row=None if explain_plot is None else integer_between("explain_row", explain_row, 0),
         )
+    reading["number"] = _number_columns(coverage, quantiles, proven)
     chunks = predictions(
         loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **reading
     )
     answers: list[Any] = []
+    whole = bool(columns or probabilities or explain or predicts_number(loaded))
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.
@@ -82,7 +94,7 @@ def run(
                 if out is not None or not as_json:
                     labels.to_csv(draft, index=False, header=number == 0)
                 if as_json:
-                    answers += _answers(labels, explanations, whole=bool(columns or probabilities or explain))
+                    answers += _answers(labels, explanations, whole=whole)
         if explanations is not None and explain_plot is not None:
             _write_plot(explanations.drawn(), explain_plot)
         if out is None and not as_json:
@@ -91,6 +103,19 @@ def run(
     if as_json:
         typer.echo(json.dumps(answers))
     _print_notes(loaded, None if threshold is not None else _threshold_for_costs(student), unseen)
+
+
+def _number_columns(coverage: float | None, quantiles: str | None, proven: bool) -> NumberColumns | None:
+    """Return which columns of a number are asked for, or None if no option names any."""
+    if coverage is None and quantiles is None and not proven:
+        return None
+    try:
+        shares = [float(part) for part in parts_of(quantiles) or ()]
+    except ValueError:
+        raise InvalidParameterError(
+            f"quantiles={quantiles!r} must be numbers from 0.001 to 0.999, such as 0.1,0.9.", parameter="quantiles"
+        ) from None
+    return NumberColumns(COVERAGE if coverage is None else coverage, shares, proven)
 
 
 def _draft(rows: str) -> AbstractContextManager[IO[str]]:
@@ -152,8 +177,8 @@ def _answers(labels: pd.DataFrame, explanations: RowExplanations | None, *, whol
 
 
 def _plain(labels: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return rows that JSON can hold: a blank becomes null."""
-    return labels.astype(object).where(labels.notna(), None).to_dict("records")
+    """Return rows that JSON can hold: a blank becomes null, and so does an open end, which is infinite."""
+    return labels.astype(object).where(labels.notna() & ~labels.isin([np.inf, -np.inf]), None).to_dict("records")
 
 
 def _threshold_for_costs(path: Path) -> str | None:

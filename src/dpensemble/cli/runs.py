@@ -24,6 +24,7 @@ from dpensemble.cli.options import Unfinished
 from dpensemble.cli.show_plan import plain_line
 from dpensemble.errors import FileError, InvalidParameterError, VerifierError, file_errors
 from dpensemble.report import RunRecord
+from dpensemble.report.numbers import number_lines
 from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
 from dpensemble.report.record import declared_noun
@@ -78,6 +79,7 @@ def _results(record: RunRecord) -> Iterator[str | Table]:
         if not record.scores_are_public:
             yield "Scores are exact and for you only, unless the test rows are public (--test-is-public)."
     yield from quality_lines(record)
+    yield from number_lines(record)
     for hint in _hints(record):
         yield f"Hint: {hint}"
 
@@ -88,8 +90,9 @@ def _where_files_are(record: RunRecord, page: Path, student: Path) -> Iterator[s
     if "title" not in record.data:
         yield f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one."
     decision = record.data.get("decision")
+    does = "predicts" if "number" in record.data else "classifies"
     threshold = f" --threshold {decision['threshold']:.4g}" if decision else ""
-    yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' classifies the rows of a file"
+    yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' {does} the rows of a file"
     if "certificate" in record.data:
         file = student.parent / record.data["certificate"]
         yield f"Certificate: {file}; check it by 'dpensemble verify {file}'"
@@ -123,7 +126,7 @@ def _released(record: RunRecord) -> list[str]:
         rows = [(label, *with_error(value, error)) for label, value, error in table["rows"]]
         values = ", ".join(f"{label} {value} ± {error}" for label, value, error in rows)
         lines.append(f"{table['title']}: {values}")
-    if not record.data["public_rows"]:
+    if not record.data["public_rows"] or "number" in record.data:
         return lines
     return [*lines, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
 
@@ -132,8 +135,9 @@ def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share = record.readable_in_words
     estimate = "" if share is None else f"{share} of the records could be read. "
+    label = "target that is no finite number" if "number" in record.data else "blank or undeclared label"
     return (
-        f"Bad records: {estimate}A record with a blank or undeclared label, or an entry that cannot be read, adds "
+        f"Bad records: {estimate}A record with a {label}, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
     )
 

@@ -446,7 +446,8 @@ def check(
         list[str], option(DATA, "CSV, Excel, Parquet, folder or database; repeatable. Required.", metavar="FILE")
     ],
     target: Annotated[str, option(DATA, "Column to predict. Required.")],
-    classes: Annotated[str, option(DATA, "All possible labels, comma-separated. Required.")],
+    classes: Annotated[str | None, option(DATA, "All possible labels, comma-separated.")] = None,
+    range: Annotated[str | None, option(DATA, "Smallest and largest number, in place of --classes: 0,500000.")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
@@ -507,9 +508,14 @@ def predict(
         Path | None, option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
     ] = None,
     explain_row: Annotated[int, option(OUTPUT, "Number of that row. [0]", "--explain-row")] = 0,
+    coverage: Annotated[float | None, option(OUTPUT, "Of a number: share inside the interval. [0.9]")] = None,
+    quantiles: Annotated[str | None, option(OUTPUT, "Of a number: more quantiles, such as 0.1,0.75.")] = None,
+    proven: Annotated[bool, option(OUTPUT, "Of a number: proven intervals (--proven-coverage).", "--proven")] = False,
     as_json: Json = False,
 ) -> None:
-    """Classify rows with a saved student. This costs no privacy. Rows are counted from 0.
+    """Predict rows with a saved student: a label, or mean, median and an interval of a number. This costs no privacy.
+
+    Rows are counted from 0.
 
     Example: dpensemble predict demo new.csv --proba --keep patient_id --out labels.csv
     """

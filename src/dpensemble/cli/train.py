@@ -18,14 +18,14 @@ from typing import Any
 
 import typer
 
-from dpensemble import methods
+import dpensemble
 from dpensemble._checks import split_names
 from dpensemble._files import pipes_kept
 from dpensemble._spending import Spending, kept_in, listen
 from dpensemble._work import Hear, progress_bar, progress_heard_by, progress_on_stderr
 from dpensemble.allocation.budget_groups import parse_budgets
 from dpensemble.cli.interrupts import INTERRUPTS
-from dpensemble.cli.options import Request, described_method, parts_of
+from dpensemble.cli.options import METHODS, Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
@@ -45,6 +45,7 @@ from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resume
 from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
+from dpensemble.workflow.targets import parsed_range
 
 _DEFAULT_LEARNER = "logistic-regression"
 
@@ -57,9 +58,7 @@ def estimator(request: Request) -> Any:
         # The estimator has its own defaults for this learner.
         if named != _DEFAULT_LEARNER:
             settings[part] = learner(part, named)
-    # The class states its own short name. Not every class has one, since some only work on others.
-    kinds = (getattr(methods, name) for name in methods.__all__)
-    kind = next(kind for kind in kinds if getattr(kind, "name", None) == request.method)
+    kind = getattr(dpensemble, METHODS[request.method])
     return kind(**settings).set_params(on_bad_record=str(request.own["on_bad_record"]))
 
 
@@ -173,7 +172,7 @@ def run(request: Request) -> None:
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `dpensemble.workflow.train`."""
     names = ("baseline", "fewest_units", "fill", "holdout_score", "title", "unit_name")
-    options = {name: own[name] for name in names}
+    options = {name: own.get(name) for name in names} | {"baseline": bool(own.get("baseline"))}
     options |= {"certificate": own.get("certificate", False), "private_report": own.get("private_report", False)}
     return options | {"costs": _costs(own), "positive_class": own.get("positive_class")}
 
@@ -211,7 +210,7 @@ def _claimed_folder(
     private = () if files is None else files.all_private
     inputs = [Path(own[name]) for name in ("public", "test", "declared_columns") if own.get(name) is not None]
     inputs += private if source is None else source.files
-    named = ", ".join(own["private"] or [own["dataset"]])
+    named = ", ".join(own["private"] or [str(own.get("dataset"))])
     facts: dict[str, Any] = {"method": request.method, "private": named}
     facts[READING_RULES] = RULES
     if request.settings.get("insecure_release_seed") is not None:
@@ -228,7 +227,7 @@ def _read_options(request: Request, model: Any, workers: Workers | None) -> Read
     """Return what the method can read: in blocks only for votes, unless an option needs all records."""
     own = request.own
     takes_blocks = described_method(request.method).in_blocks and (
-        model.takes_tables or own["in_blocks"] or (model.relation == "replace-one" and not own["baseline"])
+        model.takes_tables or own["in_blocks"] or (model.relation == "replace-one" and not own.get("baseline"))
     )
     return ReadOptions(
         blanks=own["fill"] or (model.takes_tables and model.student is None),
@@ -332,17 +331,20 @@ def _check_budgets(request: Request) -> None:
 
 def _table_files(own: dict[str, Any]) -> TableFiles | None:
     """Return the user's tables, or None for packaged ones. Raise if the options that name them are incomplete."""
-    if own["dataset"] is not None:
+    if own.get("dataset") is not None:
         named = [f"--{name.replace('_', '-')}" for name in (*_FILES, *_ABOUT_FILES) if own.get(name)]
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables: drop {', '.join(named)}.")
         return None
-    if all(own[name] is None for name in _FILES):
+    if all(own.get(name) is None for name in (*_FILES, "range")):
         raise InvalidParameterError(
-            "no data are given: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B."
+            "no data are given: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B "
+            "(for a number: --range LOW,HIGH)."
         )
     declared = own.get("declared_columns") is not None
-    missing = [f"--{name}" for name in _FILES if own[name] is None and not (declared and name == "public")]
+    missing = [f"--{name}" for name in _FILES if own.get(name) is None and not (declared and name == "public")]
+    if "range" in own:
+        missing = [*(name for name in missing if name != "--classes"), *(["--range"] if own["range"] is None else [])]
     if missing == ["--public"] and "declared_columns" in own:
         raise InvalidParameterError(
             "--public must be given to train on your own tables: if no rows are public, give --declared-columns FILE "
@@ -357,7 +359,8 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
         more_private=[Path(one) for one in own["private"][1:]],
         public=own["public"],
         target=own["target"],
-        classes=None if own["classes"] is None else split_names(own["classes"]),
+        classes=None if own.get("classes") is None else split_names(own["classes"]),
+        number=None if own.get("range") is None else parsed_range(own["range"]),
         declared_columns=own.get("declared_columns"),
         test=own["test"],
         unit=own["unit"],
@@ -367,8 +370,8 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
         groups=_parse_groups(own.get("groups")),
         entries=entries,
     )
-    # Missing or wrong classes are refused before the folder is claimed.
-    files.labels  # noqa: B018
+    # Missing or wrong classes, or a wrong range, are refused before the folder is claimed.
+    files.predicted  # noqa: B018
     return files
 
 

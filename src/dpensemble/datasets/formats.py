@@ -323,7 +323,8 @@ class EntryRules:
     ----------
     columns : mapping of str to str
         The kind of a column: ``number``, ``percent``, ``money``, ``date:FORMAT``, ``category``, ``text``, ``id`` or
-        ``drop``. A number may have an example that shows its marks: ``number:1.234,5``.
+        ``drop``. A number may have an example that shows its marks, and its sign if no public entry does:
+        ``number:1.234,5`` or ``money:$1,234.5``.
     blank : sequence, or mapping of str to sequence
         Entries that stand for a blank, in all columns or by column. The empty name is for all columns, too.
     below_limit : {"limit", "half"}
@@ -362,6 +363,12 @@ class EntryRules:
             "decimal": self.decimal,
             "rules": self.rules,
         }
+
+    def without(self, name: str) -> EntryRules:
+        """Return the same rules without what is declared about one column by its name."""
+        columns = {other: kind for other, kind in self.columns.items() if other != name}
+        blanks = {other: one for other, one in self._blanks.items() if other != name}
+        return replace(self, columns=columns, blank=blanks)
 
     @property
     def dropped(self) -> list[str]:
@@ -508,8 +515,16 @@ def _require_declaration(name: str, declared: object) -> None:
 
 def _marks_of(example: str) -> tuple[str, str] | None:
     """Return the thousands mark and the decimal mark of an example such as 1.234,5."""
-    match = re.fullmatch(r"1([,.' ]?)234([.,])5", _SPACES.sub(" ", example.translate(_SAME)))
+    written = _Written.of(example)
+    core = "" if written is None or written.negative or written.limit or written.power else written.core
+    match = re.fullmatch(r"1([,.' ]?)234([.,])5", core)
     return None if match is None or match[1] == match[2] else (match[1], match[2])
+
+
+def _unit_of(example: str) -> str:
+    """Return the sign or the unit of an example such as $1,234.5, or an empty text."""
+    written = _Written.of(example)
+    return "" if written is None else written.unit
 
 
 @dataclass(frozen=True)
@@ -602,6 +617,8 @@ class _PublicNumbers:
         seen = [part for part, fits in zip(self.parts, self.fits.tolist(), strict=True) if part is not None and fits]
         if stated is None:
             marks = "".join(mark for mark in ",.' " if mark != decimal and self._groups(mark, decimal))
+        # A sign that no public entry has may be declared by the example.
+        unit = self.unit or _unit_of(example)
         currency = any(part.currency for part in seen if part.unit)
         usual = Kind.MONEY if currency else Kind.PERCENT if self.unit == "%" else Kind.NUMBER
         bare = not self.unit or any(not part.unit for part in seen)
@@ -611,7 +628,7 @@ class _PublicNumbers:
             kind=str(kind or usual),
             decimal=decimal,
             marks=marks,
-            unit=self.unit,
+            unit=unit,
             bare=bare,
             brackets=any(part.brackets for part in seen),
             trailing=any(part.trailing for part in seen),

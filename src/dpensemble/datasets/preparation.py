@@ -228,7 +228,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
             if kind in (Kind.ID, Kind.DROP) or name in self.identifiers_:
                 self.kinds_[place] = LEFT_OUT
             elif not numbers[place] or kind in (Kind.CATEGORY, Kind.TEXT, Kind.DATE):
-                entries = _blanked(as_text(table.iloc[:, place]), self.blanks_.get(name, []))
+                entries = blanked(as_text(table.iloc[:, place]), self.blanks_.get(name, []))
                 self.kinds_[place] = self._read_texts(name, entries, declared)
             elif kind is None and is_unnamed(name) and counts_rows(table.iloc[:, place]):
                 self.kinds_[place] = LEFT_OUT
@@ -238,7 +238,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         if self.rules < _IDENTIFIERS:
             return {}
         undeclared = [
-            (name, _blanked(table.iloc[:, place], self.blanks_.get(name, [])))
+            (name, blanked(table.iloc[:, place], self.blanks_.get(name, [])))
             for place, name in enumerate(self.feature_names_in_)
             if declared.kind(name) is None
         ]
@@ -294,7 +294,7 @@ class TablePreparation(LibraryTransformer, TransformerMixin, BaseEstimator):
         for place, name in _places_of({*self.formats_, *self.blanks_}, table):
             column = table.iloc[:, place]
             if name in self.blanks_:
-                column = _blanked(column, self.blanks_[name])
+                column = blanked(column, self.blanks_[name])
                 table.isetitem(place, column.array)
             if name in self.formats_ and not is_number(column):
                 table.isetitem(place, NumberFormat(**self.formats_[name]).numbers(column))
@@ -575,7 +575,7 @@ def _places_of(names: Collection[str], table: pd.DataFrame) -> list[tuple[int, s
     return [(place, str(name)) for place, name in enumerate(table.columns) if str(name) in names] if names else []
 
 
-def _blanked(column: pd.Series, blanks: Sequence[str]) -> pd.Series:
+def blanked(column: pd.Series, blanks: Sequence[str]) -> pd.Series:
     """Return entries, with a blank for each that is written as one of some texts, or is the same number."""
     if not blanks:
         return column

@@ -64,6 +64,15 @@ def texts_of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[
     return (*assumptions, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
 
 
+def texts_of_numbers(relation: Relation, has_units: bool) -> tuple[str, ...]:
+    """Return the assumptions of the guarantee of moments of a number, one sentence each."""
+    changes = {"declared classes": "the declared range", "its student and labels": "its predictions and intervals"}
+    texts = texts_of_moments(relation, has_units, by_group=False)
+    for old, new in changes.items():
+        texts = tuple(text.replace(old, new) for text in texts)
+    return texts
+
+
 def texts_of_moments(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of label moments, one sentence each."""
     assumptions = [UNITS_TOGETHER] if has_units else []

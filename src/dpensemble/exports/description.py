@@ -22,6 +22,7 @@ from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.moments import DirectionsMap, MomentsModel, TableMap
 from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, WhitenedNumbers
 from dpensemble.moments.maps.grid import SnappedMap
+from dpensemble.moments.numbers import NumberModel
 from dpensemble.moments.whole import rounded_coefficients
 from dpensemble.student import release_mark
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
@@ -279,6 +280,11 @@ class _NoExportError(Exception):
 def _coefficients(model: object) -> Floats:
     """Return the coefficients as the model reads them, shape (n_features, n_columns)."""
     raise _NoExportError(f"its model is {type(model).__name__}")
+
+
+@_coefficients.register
+def _(model: NumberModel) -> Floats:  # noqa: ARG001
+    raise _NoExportError("it predicts a number")
 
 
 @_coefficients.register

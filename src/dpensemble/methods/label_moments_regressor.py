@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpensemble._checks import integer_between, member, real_between
 from dpensemble._entries import Floats, Rows, require_labels, require_readable
 from dpensemble._hide_private_rows import on_public_rows
+from dpensemble._work import decided, is_rehearsal
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.datasets.public_facts import warn_of_columns
@@ -34,9 +36,10 @@ from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import fitted_map
 from dpensemble.moments.numbers import LearnedNumber, number_map, provable, release_and_fit_number
 from dpensemble.moments.public_rows import PublicUnits
-from dpensemble.moments.residuals import NumberRange
+from dpensemble.moments.residuals import NumberRange, TargetCounts
 from dpensemble.relations import Relation
 from dpensemble.releases import ReleasedTable
+from dpensemble.report.numbers import BEYOND
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, zeroes_bad
 from dpensemble.rows.checked import UnitsByPlace
@@ -45,7 +48,7 @@ from dpensemble.rows.source import Read, RowSource
 
 
 class LabelMomentsRegressor(RegressorMixin, ReadsTables):
-    """Private regressor by noisy moments of a number: mean, median, quantiles and intervals from one release.
+    """Private regressor by noisy moments of a number: means and intervals.
 
     Every unit adds one bounded vector to a few noisy sums: features, weighted by how far its number is from what was
     published before, cut to a published limit. And it adds a one to a cell of noisy histograms. The model is fitted to
@@ -62,8 +65,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
     columns : dict of str to str or "as given", optional
         As for `LabelMomentsClassifier`.
     proven_coverage : float, optional
-        Coverage, such as 0.9, that intervals should be proven to have. 15 % of the budget then pays for a histogram
-        that proves ``predict_interval(X, coverage, guaranteed=True)``.
+        Coverage that intervals are proven to have. For example 0.9. 15 % of the budget then pays for a histogram that
+        proves ``predict_interval(X, coverage, guaranteed=True)``.
     epsilon, delta
         As for `LabelMomentsClassifier`. All of the budget is used.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -116,6 +119,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
     (True, True)
     """
 
+    name: ClassVar[str] = "label-moments-regressor"
     title: ClassVar[str] = "Label moments of a number"
     #: There is no mapping of declared columns in place of public rows.
     declared_columns: ClassVar[None] = None
@@ -154,7 +158,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         if coverage is not None:
             coverage = real_between("proven_coverage", coverage, 0.01, 0.999)
         return NumberSums(
-            name="label-moments-regressor",
+            name=self.name,
             title=self.title,
             everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),) if groups is None else groups,
             n_classes=0,
@@ -378,6 +382,7 @@ class _NumberSteps(MomentsSteps):
 
     design: NumberSums
     _number: LearnedNumber
+    _beyond: ReleasedTable
 
     @classmethod
     def of(
@@ -396,12 +401,13 @@ class _NumberSteps(MomentsSteps):
     def prepare(self) -> None:
         """Choose the map and the shares of the budget from public facts."""
         public, method = self.public, self.method
-        warn_of_columns(public, has_unit=self.has_units)
+        if not is_rehearsal():
+            warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()
         self._require_provable()
         with on_public_rows():
-            self.feature_map = self._fitted_map()
+            self.feature_map = decided("feature map", self._fitted_map)
         if as_library_transformer(self.feature_map).decoder_ is not None:
             raise InvalidParameterError(
                 f"feature_map={type(self.feature_map).__name__} has another map for the model, which numbers do not "
@@ -412,7 +418,8 @@ class _NumberSteps(MomentsSteps):
     def _require_provable(self) -> None:
         """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
         coverage = self.design.proven_coverage
-        if coverage is None or self.relation is not Relation.REPLACE_ONE:
+        # Stand-in records are fewer than the records of the run, which were judged before.
+        if coverage is None or self.relation is not Relation.REPLACE_ONE or is_rehearsal():
             return
         if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
             raise InvalidParameterError(
@@ -453,7 +460,13 @@ class _NumberSteps(MomentsSteps):
             units=self.public_units,
             on_done=advance,
         )
-        self._released = tuple(source.sums.released)
+        below, above, noise = self._number.beyond
+        rows = (("below low", below, noise), ("above high", above, noise))
+        self._beyond = ReleasedTable(BEYOND, rows)
+        self._released = tuple(
+            replace(one, table=self._beyond) if one.description == TargetCounts.description else one
+            for one in source.sums.released
+        )
         drift = self._number.drift
         if drift is not None and not drift.trusted:
             warnings.warn(drift.warning(), UnlikeRowsWarning, stacklevel=5)
@@ -466,11 +479,9 @@ class _NumberSteps(MomentsSteps):
     def make_result(self, student: Pipeline) -> Result:
         """Return the result of the run. The estimator also stores the moments."""
         number, method = self._number, self.method
-        below, above, noise = number.beyond
         method.rounds_, method.columns_ = number.rounds, self.public.iloc[:0]
-        rows = (("below low", below, noise), ("above high", above, noise))
-        method.beyond_range_ = ReleasedTable("Numbers beyond the declared range", rows)
-        texts = classifier.texts_of_moments(self.relation, self.has_units, by_group=False)
+        method.beyond_range_ = self._beyond
+        texts = classifier.texts_of_numbers(self.relation, self.has_units)
         return Result(
             design=self.design,
             classes=self.classes,

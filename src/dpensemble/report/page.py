@@ -23,6 +23,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
+from dpensemble.report.numbers import NUMBER, OF_PUBLIC_ROWS, OF_TEST_ROWS, card_quality_of_number, number_section
 from dpensemble.report.quality import KnownArea, quality_lines, quality_sections
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
 from dpensemble.report.sections import History, sections_of_some_runs
@@ -36,6 +37,8 @@ _MEASURES = {
     "auroc": "AUROC",
     "auprc": "AUPRC",
     "brier": "Brier score",
+    "mae": "Mean absolute error of the median",
+    "r2": "R2 of the mean",
     "area_of_binned_curve": "Area of a curve over bins, not the AUROC of the student",
 }
 
@@ -45,6 +48,7 @@ _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
 _SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
+_SHOWN_ABOVE |= {NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS}
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -68,6 +72,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **sections_of_some_runs(record, private),
         **quality_sections(record, is_private=private is not None),
         "spend_chart": _spend_chart(record, private),
+        "number": number_section(record, is_private=private is not None),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
         # A run without public rows has no such labels.
@@ -290,9 +295,9 @@ _HEADINGS = {
 }
 _FORMAT, _VERSION = "dpensemble model card", 1
 _NOT_STATED = "not stated; the publisher of the model should state it"
-_TASK = "tabular-classification"
+_TASK, _TASK_OF_NUMBER = "tabular-classification", "tabular-regression"
 # Names of measures on Hugging Face. AUPRC has none there.
-_HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_score"}
+_HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_score", "mae": "mae", "r2": "r_squared"}
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 _FILL_IN = "FILL IN"
@@ -368,7 +373,13 @@ def _model(record: RunRecord) -> dict[str, Any]:
         "student": record.settings.get("student"),
         "created": record.created,
         "versions": dict(record.versions),
-    }
+    } | _range(record)
+
+
+def _range(record: RunRecord) -> dict[str, list[float]]:
+    """Return the declared range of a number as an entry of its own, or nothing for classes."""
+    facts = record.data.get(NUMBER)
+    return {} if facts is None else {"range": [facts["low"], facts["high"]]}
 
 
 def _data(record: RunRecord) -> dict[str, Any]:
@@ -386,6 +397,8 @@ def _data(record: RunRecord) -> dict[str, Any]:
 
 def _card_quality(record: RunRecord) -> dict[str, Any]:
     """Return how good the student is, and the source of the figures. Unprotected figures are withheld."""
+    if NUMBER in record.data:
+        return card_quality_of_number(record)
     score = record.data.get("released_score")
     quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
@@ -440,13 +453,13 @@ def card_texts(record: RunRecord) -> tuple[str, str]:
 def card_as_markdown(card: dict[str, Any]) -> str:
     """Write a model card as Markdown, with the front matter that Hugging Face reads."""
     model, data, quality, privacy = card["model"], card["data"], card["quality"], card["privacy"]
-    attacked = privacy["attack"]
+    attacked, declared = privacy["attack"], "range" if "range" in model else "classes"
     hits = "; ".join(f"at {alarm:g} false alarms at most {hit:g} right ones" for alarm, hit in attacked["hits"])
     parts = [
         f"---\n{_without_tags(as_yaml(_front_matter(card)))}---",
         f"# Model card: {_plain(model['title'])}",
         *[f"**EXPERIMENT, NOT A RELEASE.** {_plain(reason)}" for reason in card["experiment"]],
-        _table("Model", [(name, model[name]) for name in ("predicts", "classes", "method", "student", "created")]),
+        _table("Model", [(name, model[name]) for name in ("predicts", declared, "method", "student", "created")]),
         f"Intended use: {_plain(card['intended_use'])}.",
         _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)]),
         *([_plain(quality["areas"])] if "areas" in quality else []),
@@ -481,8 +494,9 @@ def _front_matter(card: RecordPart) -> dict[str, object]:
     The publisher of the model adds a licence. Figures are there if they may be published.
     """
     model, quality = card["model"], card["quality"]
-    tags = [_TASK, "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
-    front: dict[str, object] = {"library_name": "dpensemble", "pipeline_tag": _TASK, "tags": tags}
+    task = _TASK_OF_NUMBER if "range" in model else _TASK
+    tags = [task, "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
+    front: dict[str, object] = {"library_name": "dpensemble", "pipeline_tag": task, "tags": tags}
     metrics = [
         {"type": _HUB_METRICS[name], "name": _MEASURES[name], "value": round(value, 4)}
         for name, value in quality["measures"].items()
@@ -490,7 +504,7 @@ def _front_matter(card: RecordPart) -> dict[str, object]:
     ]
     if metrics:
         data = {"type": "private", "name": quality["known_from"]}
-        result = {"task": {"type": _TASK}, "dataset": data, "metrics": metrics}
+        result = {"task": {"type": task}, "dataset": data, "metrics": metrics}
         front["model-index"] = [{"name": model["title"], "results": [result]}]
     return front
 
@@ -563,7 +577,8 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
     card = model_card(record)
     title, predicts = card["model"]["title"], card["model"]["predicts"]
     experiment = f"EXPERIMENT, NOT A RELEASE: {' '.join(card['experiment'])} " if card["experiment"] else ""
-    what = f"Classifier that predicts {predicts}" if predicts else "Classifier"
+    kind = "Model" if "range" in card["model"] else "Classifier"
+    what = f"{kind} that predicts {predicts}" if predicts else kind
     return {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model",
         "deployment": {

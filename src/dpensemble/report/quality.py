@@ -22,6 +22,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import Bar, Drawing, Words, interval_chart, nice_ticks
+from dpensemble.report.numbers import NUMBER, amount, number_not_for, summary_of_number
 from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import number, percent, shorten
 
@@ -482,10 +483,13 @@ class _Quality:
 
 def _summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
     """Return the texts of the first screen. Without `is_private` they contain only what may be published."""
+    words: dict[str, object] = {"trained": _trained(record), "promise": _promise(record)}
+    if NUMBER in record.data:
+        of_number = {"heading": "How close it is", "quality": summary_of_number(record), "measure": None}
+        return words | of_number | {"not_for": number_not_for(record)}
     quality = _quality(record, is_private=is_private)
-    return {
-        "trained": _trained(record),
-        "promise": _promise(record),
+    return words | {
+        "heading": "How often it is right",
         "quality": quality,
         "measure": None if quality else _how_to_measure(record),
         "not_for": _not_for(record, quality),
@@ -497,6 +501,9 @@ def _trained(record: RunRecord) -> list[str]:
     classes = [str(label) for label in data.get("classes") or ()]
     what = f"“{data['target']}”" if data.get("target") else "a class"
     among = f" ({_either(classes)})" if 0 < len(classes) <= _MOST_NAMED else ""
+    if NUMBER in data:
+        what = f"the number {what}"
+        among = f" (from {amount(data[NUMBER]['low'])} to {amount(data[NUMBER]['high'])})"
     columns = data.get("columns")
     by = f" from {_counted(columns, 'column')}" if columns else ""
     sentences = [f"A model that predicts {what}{among}{by}."]
@@ -508,7 +515,8 @@ def _trained(record: RunRecord) -> list[str]:
     if held:
         sentences.append(f"Another {held:,} were held back to measure how good it is.")
     if data.get("public_rows"):
-        sentences.append(f"{_counted(data['public_rows'], 'public row')} helped, without their labels.")
+        without = "numbers" if NUMBER in data else "labels"
+        sentences.append(f"{_counted(data['public_rows'], 'public row')} helped, without their {without}.")
     return sentences
 
 

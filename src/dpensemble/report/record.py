@@ -173,7 +173,7 @@ class RunRecord:
     @property
     def unprotected_data(self) -> frozenset[str]:
         """Keys of `data` in which neighbouring private data sets may differ. Their values must not be published."""
-        withheld = set() if self.scores_are_public else {"most_common_label", "test_quality"}
+        withheld = set() if self.scores_are_public else {"most_common_label", "test_quality", "test_number"}
         if self.guarantee["relation"] == Relation.ADD_OR_REMOVE_ONE.value:
             withheld |= {"private_records", "private_units"}
         elif self.guarantee["unit"] != "record":
@@ -552,7 +552,7 @@ _CLASS_SHARES = "Share of each class"
 # Share of the most common class from which accuracy hardly shows whether cases are found.
 _COMMON = 0.9
 # Usual reason why nearly all labels are undeclared.
-_RANGES = ", and a number to predict has to be cut into ranges first, because there are only classes"
+_RANGES = ", and a number to predict needs its range (--range) in place of classes"
 _MORE = (
     "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
 )
@@ -583,7 +583,7 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
         yield (
             f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
             f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
-            f"{_RANGES if share < _HALF else ''}.",
+            f"{_RANGES if share < _HALF and record.data.get('classes') else ''}.",
             record.labels_are_public,
         )
 

@@ -167,7 +167,8 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
         except ValueError:
             raise InvalidParameterError(
                 f"Unknown label type: classes={shown(classes)} are not names or whole numbers; to predict a number, "
-                "use LabelMomentsRegressor in Python, or cut the number into ranges and declare them as classes.",
+                "declare its range (LabelMomentsRegressor, or train --range), or cut it into ranges and declare them "
+                "as classes.",
                 parameter="classes",
             ) from None
     return distinct

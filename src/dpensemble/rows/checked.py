@@ -50,7 +50,9 @@ from dpensemble.rows.arguments import (
 )
 from dpensemble.rows.source import columns_of
 
-_RANGES = ". To predict a number, use LabelMomentsRegressor in Python, or cut the number into ranges"
+_RANGES = (
+    ". To predict a number, declare its range (LabelMomentsRegressor, or train --range), or cut the number into ranges"
+)
 _Mask = NDArray[np.bool_]
 
 

@@ -1,4 +1,4 @@
-"""Classify the rows of a file, a database, or a Spark or Dask table with a saved student, in chunks.
+"""Predict the rows of a file, a database, or a Spark or Dask table with a saved student, in chunks.
 
 The student is public, so predictions cost no privacy. Each row of a Spark or Dask table is read as
 `dpensemble predict` reads a row. Explanations stand beside the labels. Entries that a student cannot use are counted:
@@ -34,6 +34,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.model import Explanation
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.disk import journal_path
+from dpensemble.workflow.numbers import NumberColumns, predicts_number
 from dpensemble.workflow.outputs import RunFile
 
 _MOST_NAMED = 8
@@ -203,13 +204,26 @@ def predictions(
     explanations: RowExplanations | None = None,
     threshold: float | None = None,
     positive_class: str | None = None,
+    number: NumberColumns | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label, probabilities, reasons.
 
     With a `threshold` from 0 to 1, rows are labelled with the positive class from this probability on, and with the
     other class below it. Probabilities stay the same. `rows` is a file or an address, as `opened_source` describes it.
+    A student of a number has the columns of `number` in place of labels.
     """
-    rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
+    if predicts_number(student):
+        _refuse_labels(probabilities=probabilities or None, threshold=threshold, positive_class=positive_class)
+        number = NumberColumns() if number is None else number
+        rule = None
+    else:
+        rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
+        if number is not None:
+            raise InvalidParameterError(
+                "coverage, quantiles and proven are for students of a number, and this one predicts labels: leave them "
+                "out.",
+                parameter="coverage",
+            )
     start, at_once = 0, ROWS_AT_ONCE if at_once is None else at_once
     how: dict[str, Rows] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     how |= {"skip_lines": skip_lines, "sheet": sheet}
@@ -228,7 +242,11 @@ def predictions(
                 features = _features_of(student, numbered, str(rows))
                 if unseen is not None:
                     unseen.add(features)
-                labels = _with_labels(student, numbered, features, rows, keep, probabilities, rule)
+                if number is None:
+                    new = _labels(student, features, probabilities, rule)
+                else:
+                    new = number.of(student, features)
+                labels = _with_kept(numbered, new, rows, keep)
                 reasons = None if explanations is None else explanations.of(features, start)
                 yield labels if reasons is None else _beside(labels, reasons)
             start += len(table)
@@ -303,33 +321,43 @@ def _features_of(student: Any, table: pd.DataFrame, name: str) -> pd.DataFrame:
     return features
 
 
-def _with_labels(
-    student: Any,
-    table: pd.DataFrame,
-    features: pd.DataFrame,
-    rows: Path | str,
-    keep: Sequence[str],
-    probabilities: bool,
-    rule: tuple[int, float] | None,
-) -> pd.DataFrame:
+def _refuse_labels(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidParameterError(
+                f"{name} is about labels, and this student predicts a number: leave it out, or use coverage or "
+                "quantiles.",
+                parameter=name,
+            )
+
+
+def _with_kept(table: pd.DataFrame, new: dict[str, Rows], rows: Path | str, keep: Sequence[str]) -> pd.DataFrame:
+    """Return new columns behind the number of each row and the columns to keep."""
     unknown = [name for name in keep if name not in table.columns]
     if unknown:
         raise InvalidParameterError(f"keep={unknown[0]!r} is not a column of {rows}: remove it.", parameter="keep")
     columns: dict[str, Any] = {_ROW: table.index} | {name: as_text(table[name]) for name in keep}
-    names = [f"probability of {name}" for name in student.classes_] if probabilities else []
-    taken = [name for name in keep if name in (_ROW, _LABEL, *names)]
+    taken = [name for name in keep if name in (_ROW, *new)]
     if taken:
         raise InvalidParameterError(f"keep={taken[0]!r} is also a column of the result: rename it.", parameter="keep")
+    kept = pd.DataFrame(columns, index=table.index)
+    # Together, since there may be many classes.
+    return pd.concat([kept, pd.DataFrame(new, index=table.index)], axis=1)
+
+
+def _labels(
+    student: Any, features: pd.DataFrame, probabilities: bool, rule: tuple[int, float] | None
+) -> dict[str, Rows]:
+    """Return the label of each row and, on request, the probability of each class."""
+    columns: dict[str, Rows] = {}
+    names = [f"probability of {name}" for name in student.classes_] if probabilities else []
     chances: Rows = student.predict_proba(features) if names or rule else None
     if rule is None:
         columns[_LABEL] = student.predict(features)
     else:
         place, threshold = rule
         columns[_LABEL] = np.where(chances[:, place] >= threshold, student.classes_[place], student.classes_[1 - place])
-    labels = pd.DataFrame(columns, index=table.index)
-    if names:
-        labels[names] = chances
-    return labels
+    return columns | {name: chances[:, place] for place, name in enumerate(names)}
 
 
 def _beside(labels: pd.DataFrame, reasons: pd.DataFrame) -> pd.DataFrame:
@@ -356,6 +384,8 @@ def spark_predictions(
     student: Rows, frame: Rows, *, label: str = "label", probabilities: bool = False, other_versions: bool = False
 ) -> Rows:
     """Return a Spark DataFrame with a column of labels and, on request, one of the probability of each class.
+
+    The column of a student of a number holds the mean.
 
     Nothing is computed before an action on the result. Executors need this library. Rows are read in batches, without
     a shuffle.
@@ -440,6 +470,8 @@ class _Predicted:
     def of(cls, student: Rows, columns: Sequence[str], label: str, probabilities: bool) -> _Predicted:
         """Load a student, and raise if a table with these columns cannot get the new ones."""
         loaded = load_student(Path(student)) if isinstance(student, str | Path) else student
+        if predicts_number(loaded):
+            _refuse_labels(probabilities=probabilities or None)
         needed = _require_columns(loaded, columns, _TABLE)
         names = tuple(f"probability_of_{name}" for name in loaded.classes_) if probabilities else ()
         taken = [name for name in (label, *names) if name in columns]
@@ -454,12 +486,17 @@ class _Predicted:
     @property
     def kind(self) -> str:
         """Kind of the labels in numpy."""
-        return str(np.asarray(self.student.classes_).dtype.kind)
+        return str(self._no_labels.dtype.kind)
+
+    @property
+    def _no_labels(self) -> Rows:
+        """An array without entries, of the type of the labels, or of predicted means."""
+        return np.empty(0) if predicts_number(self.student) else np.asarray(self.student.classes_)[:0]
 
     def of_rows(self, table: pd.DataFrame) -> dict[str, Rows]:
         """Return the new columns of a table, by name."""
         if not len(table):
-            labels, chances = np.asarray(self.student.classes_)[:0], np.empty((0, len(self.names)))
+            labels, chances = self._no_labels, np.empty((0, len(self.names)))
         else:
             rows = _features_of(self.student, table, _TABLE)
             labels = self.student.predict(rows)

@@ -27,6 +27,7 @@ from dpensemble.rows.arguments import zeroes_bad
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.tables import Tables
+from dpensemble.workflow.targets import Target
 from dpensemble.workflow.train import Prepared
 
 # One in this many stand-in records is bad in each way.
@@ -102,7 +103,7 @@ def stand_ins(tables: Tables, model: Any) -> Tables:
         # The last cell of a column is for blanks.
         n_cells = grid.sizes if get_tags(model).input_tags.allow_nan else [size - 1 for size in grid.sizes]
         rows = grid.rows(np.column_stack([rng.integers(n, size=n_records) for n in n_cells]))
-    labels = _labels(rows, tables.classes)
+    labels = _labels(rows, tables.predicted)
     test, test_labels = rows[:_TEST_ROWS], labels[:_TEST_ROWS]
     if zeroes_bad(model):
         rows, labels = _with_bad(rows, labels)
@@ -129,11 +130,11 @@ def _n_records(tables: Tables, model: Any) -> int:
     )
 
 
-def _labels(rows: pd.DataFrame, classes: list[Any]) -> pd.Series:
-    """Return labels that teachers can learn: by the order of one column's entries, with equally frequent classes."""
+def _labels(rows: pd.DataFrame, predicted: Target) -> pd.Series:
+    """Return labels that teachers can learn: by the order of one column's entries."""
     column = max(rows.columns, key=lambda name: rows[name].nunique())
     places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
-    return pd.Series([classes[place * len(classes) // len(rows)] for place in places], name="label")
+    return pd.Series(predicted.stand_ins(places), name="label")
 
 
 def _groups(tables: Tables, n_records: int) -> pd.DataFrame | None:

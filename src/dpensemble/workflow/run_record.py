@@ -122,7 +122,7 @@ def _stated(result: Result, of_score: Sequence[str]) -> Guarantee:
 
 
 def _label_accuracy(truth: pd.Series | None, rows: Any, labels: Any) -> float | None:
-    return None if truth is None else float(np.mean(truth.to_numpy()[rows] == labels))
+    return None if truth is None or not len(rows) else float(np.mean(truth.to_numpy()[rows] == labels))
 
 
 def _worst_case_spend(result: Result) -> list[list[float]]:
@@ -184,7 +184,9 @@ def _settings(result: Result, tables: Tables) -> dict[str, Any]:
 
 def _majority_share(tables: Tables) -> float | None:
     """Return the accuracy of always giving the test rows' most common label."""
-    return None if tables.y_test is None else float(tables.y_test.value_counts(normalize=True).max())
+    if tables.y_test is None or tables.number is not None:
+        return None
+    return float(tables.y_test.value_counts(normalize=True).max())
 
 
 def _plain(value: Any) -> Any:

@@ -348,6 +348,17 @@ class QualityRequest:
         noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
         return choice.layout.sentence(unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun))
 
+    def _require_no_labels(self, groups: object) -> None:
+        """Raise for what is about labels, where a number is predicted."""
+        asked = {"holdout_score": self.share, "costs": self.costs, "positive_class": self.positive_class}
+        for name, value in (asked | {"groups": groups or None}).items():
+            if value is not None:
+                raise InvalidParameterError(
+                    f"{name} is about labels, and a number is predicted: leave it out, since intervals and errors are "
+                    "released in any case.",
+                    parameter=name,
+                )
+
     def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | None, Any]:
         """Return the tables to train on, the held-back records, and an account that is charged for fit and score."""
         if self.share is None:
@@ -357,6 +368,9 @@ class QualityRequest:
 
     def check(self, tables: Tables) -> None:
         """Raise for a request that these tables cannot serve."""
+        if tables.number is not None:
+            self._require_no_labels(tables.groups)
+            return
         _positive_place(tables.classes, self.positive_class, self.costs)
         if tables.groups and self.share is None and tables.X_test is None:
             raise InvalidParameterError(

@@ -30,8 +30,10 @@ from dpensemble.datasets.partitions import ParquetOnSpark, ParquetParts, SparkPa
 from dpensemble.datasets.tables import readable
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid
+from dpensemble.moments.residuals import NumberRange
 from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.rows.source import RowSource
+from dpensemble.workflow.targets import BOTH, ClassTarget, NumberTarget, Target
 
 _TABLE = "spark:"
 #: Larger tables are read in blocks without a request. In bytes without compression.
@@ -247,6 +249,8 @@ class TableFiles:
         Column to predict.
     classes : sequence of str, int or float, or None
         All possible labels. Public. They are numbers if all of them can be read as numbers.
+    number : NumberRange, optional
+        The range of the target if a number is predicted, in place of classes. Public.
     declared_columns : path, optional
         JSON file that declares columns in place of a public table.
     test : path, optional
@@ -271,7 +275,7 @@ class TableFiles:
     private: Path
     public: Path | None
     target: str
-    classes: Sequence[Any] | None
+    classes: Sequence[Any] | None = None
     declared_columns: Path | None = None
     test: Path | None = None
     unit: str | None = None
@@ -281,6 +285,7 @@ class TableFiles:
     groups: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     more_private: Sequence[Path] = ()
     entries: EntryRules = field(default_factory=EntryRules)
+    number: NumberRange | None = None
 
     def __post_init__(self) -> None:
         # The reader of CSV files puts points into numbers with decimal commas.
@@ -305,10 +310,21 @@ class TableFiles:
         named += [("public", self.public), ("test", self.test), ("declared-columns", self.declared_columns)]
         return [f"--{option}" for option, path in named if path is not None and is_pipe(path)]
 
+    @property
+    def predicted(self) -> Target:
+        """What is predicted. Raise if it is not declared, or declared in two ways."""
+        if self.number is None:
+            return ClassTarget(self.labels)
+        if self.classes is not None:
+            raise InvalidParameterError(BOTH, parameter="range")
+        return NumberTarget(self.number, self.target, self.entries)
+
     @cached_property
     def labels(self) -> list[Label]:
-        """The declared classes, with numbers in the form in which this run's readers return them."""
+        """The declared classes, with numbers in the form in which this run's readers return them. None for a number."""
         classes = self.classes
+        if self.number is not None:
+            return []
         if self.form.decimal == "," and not isinstance(classes, str) and classes is not None and is_csv(self.private):
             classes = [with_point(str(label)) for label in classes]
         return declared_labels(classes)

@@ -7,7 +7,7 @@ records are a column of a table, or assigned at random in given shares.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._checks import Label, bare, folded
 from dpensemble._entries import SEVERAL_LABELS, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
@@ -28,7 +27,6 @@ from dpensemble.datasets.columns import (
     is_number,
     labels_of,
     number_columns,
-    numbers_of,
     release_unused,
     unit_entries,
 )
@@ -41,83 +39,19 @@ from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
-
-_TRUTH = {"false": 0.0, "true": 1.0}
-_DIGITS = {"0": "false", "1": "true"}
-
-
-def _read_labels(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
-    """Return labels in the form of the classes, or NaN. Each label is read separately.
-
-    A text in quotation marks or brackets is the class in them. Truth values are read in any capitals, or as 0 and 1.
-    """
-    if isinstance(classes[0], str):
-        return _each(as_text(column), _names_in_marks(list(map(str, classes))))
-    if set(classes) == {0, 1}:
-        truth = column.map(lambda entry: _TRUTH.get(bare(str(entry)).casefold(), entry), na_action="ignore")
-        return _labels_as_numbers(truth)
-    return _labels_as_numbers(column)
-
-
-def _names_in_marks(classes: Sequence[str]) -> Callable[[str], str]:
-    names = {name: name for name in classes}
-    truth = {name.casefold(): name for name in classes}
-    if set(truth) != {"false", "true"}:
-        return lambda entry: names.get(entry) or names.get(bare(entry), entry)
-    truth |= {digit: truth[word] for digit, word in _DIGITS.items()}
-    return lambda entry: truth.get(bare(entry).casefold(), entry)
-
-
-def _each(texts: pd.Series, read: Callable[[str], str]) -> pd.Series:
-    """Return what `read` makes of each text. Equal texts are read once."""
-    known: dict[str, str] = {}
-
-    def known_or_read(entry: object) -> str:
-        text = str(entry)
-        if text not in known:
-            known[text] = read(text)
-        return known[text]
-
-    return texts.map(known_or_read, na_action="ignore")
-
-
-def _labels_as_numbers(column: pd.Series) -> pd.Series:
-    if column.dtype.kind == "O":
-        column = column.map(lambda entry: bare(entry) if isinstance(entry, str) else entry, na_action="ignore")
-    return pd.Series(numbers_of(column.to_frame())[0][:, 0], index=column.index, name=column.name)
-
-
-def _labels_as_classes(column: pd.Series, classes: Sequence[Label]) -> pd.Series:
-    """Return labels as `_read_labels` does. A text that is `folded` to the same as a class is that class."""
-    labels = _read_labels(column, classes)
-    if not isinstance(classes[0], str):
-        return labels
-    names = {folded(str(name)): str(name) for name in classes}
-    return _each(labels, lambda entry: names.get(folded(entry)) or names.get(folded(bare(entry)), entry))
-
-
-def _refuse_unlike(labels: pd.Series, classes: Sequence[Label]) -> None:
-    """Raise for labels that differ from a class only in capitals or spaces. Other undeclared labels raise later."""
-    names = {folded(str(name)) for name in classes}
-    odd = ~labels.isin(classes).to_numpy()
-    unlike = odd & labels.map(lambda entry: folded(str(entry)) in names).to_numpy(dtype=bool)
-    if unlike.any():
-        raise DataError(
-            f"the private table's target has labels that differ from classes={list(classes)!r} only in capitals or "
-            f"spaces (the first in row {int(unlike.argmax()):,}, counting from 0): write them alike."
-        )
+from dpensemble.workflow.targets import ClassTarget, NumberTarget, Target
 
 
 @dataclass(frozen=True, eq=False)
 class _ColumnKinds:
-    """Public features, declared columns if there are any, classes, and what the method can read.
+    """Public features, declared columns if there are any, the target, and what the method can read.
 
     `preparation` was fitted on the public rows, and knows how entries are written. None without public rows.
     """
 
     public: pd.DataFrame
     declared: dict[str, Any] | None
-    classes: list[Any]
+    target: Target
     options: ReadOptions
     preparation: TablePreparation | None = None
 
@@ -138,8 +72,8 @@ class _ColumnKinds:
             return take_kinds(name, table, self.public, keep_bad=keep_bad, encoded=private)
 
     def private_labels(self, column: pd.Series) -> pd.Series:
-        """Return private labels in the form of the classes, without any check."""
-        return _labels_as_classes(column, self.classes) if self.options.keep_bad else _read_labels(column, self.classes)
+        """Return private labels in the form of the target, without any check."""
+        return self.target.read_private(column, keep_bad=self.options.keep_bad)
 
     def labels_of_complete(self, features: pd.DataFrame, target: pd.Series, units: pd.Series | None) -> pd.Series:
         """Return the labels of private records, or raise if one of the records is incomplete."""
@@ -153,19 +87,13 @@ class _ColumnKinds:
                 )
         require_two_records(features)
         labels = self.private_labels(target)
-        if labels.isna().any():
-            raise DataError(
-                f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
-                f"(the first in row {int(labels.isna().to_numpy().argmax()):,}, counting from 0): declare every "
-                f"possible label as it is written, or {_LEAVE_OUT['target']}."
-            )
-        _refuse_unlike(labels, self.classes)
+        self.target.require_private(labels)
         return labels
 
 
 # What may be done with records without a target or a unit. To drop rows would change how many records there are.
 _LEAVE_OUT = {
-    "target": "let such records add nothing (--on-bad-record zero)",
+    "target": Target.leave_out,
     "unit": "leave such records out (--on-bad-record zero)",
 }
 
@@ -198,11 +126,8 @@ class _RowsAndLabels:
                     f"or {_LEAVE_OUT['target']}."
                 )
         labels = kinds.private_labels(entries)
-        if not keep_bad and labels.isna().any():
-            raise DataError(
-                "the private table's target has labels that are not numbers, but all declared ones are: declare every "
-                f"possible label as it is written, or {_LEAVE_OUT['target']}."
-            )
+        if not keep_bad:
+            kinds.target.require_block(labels)
         return table, labels_of(labels)
 
 
@@ -312,7 +237,8 @@ class Tables:
     share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
     private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` holds the
     units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
-    in a run without public rows. `groups` holds the declared values of each column by which the student's quality is
+    in a run without public rows. `number` is the target if a number is predicted, and then there are no classes.
+    `groups` holds the declared values of each column by which the student's quality is
     stated. `private_groups` and `test_groups` hold these columns for private and test rows, if they are not features.
     `columns` states in words how each public column is read, and `notes` what is suspicious about it.
     """
@@ -340,9 +266,15 @@ class Tables:
     declared_columns: dict[str, Any] | None = None
     entries: EntryRules = field(default_factory=EntryRules)
     target: str | None = None
+    number: NumberTarget | None = None
     groups: dict[str, tuple[str, ...]] | None = None
     private_groups: pd.DataFrame | None = None
     test_groups: pd.DataFrame | None = None
+
+    @property
+    def predicted(self) -> Target:
+        """What is predicted."""
+        return ClassTarget(self.classes) if self.number is None else self.number
 
     @property
     def n_records(self) -> int:
@@ -459,9 +391,11 @@ def file_tables(
     target = _column(written.private, files.target, "target", "private", shown)
     no_features = [files.target, *written.private_only]
     public = _public_features(_without(written.public, no_features), options)
-    facts, truth = _with_public_labels(facts, written.public.get(files.target), files.labels)
+    of_target = written.public.get(files.target)
+    predicted = files.predicted.shown_by(of_target)
+    facts, truth = _with_public_labels(facts, of_target, predicted)
     judgement = judge(replace(facts, rows=public, units=public_units))
-    kinds = _ColumnKinds(public, written.declared, files.labels, options, judgement.preparation)
+    kinds = _ColumnKinds(public, written.declared, predicted, options, judgement.preparation)
     records = _private_records(files, kinds, written, target, units)
     like, groups, private_groups = written.like, written.groups, written.private_groups
     # As read, entries are texts, which take several times as much memory as numbers.
@@ -490,32 +424,35 @@ def _judged_options(files: TableFiles, budgets_column: str | None) -> FactsToJud
         purposes={"unit": files.unit, "budgets": budgets_column},
         groups=list(files.groups),
         drop=files.drop,
-        entries=files.entries,
+        entries=files.predicted.features(files.entries),
     )
     judge(facts)
     return facts
 
 
 def _with_public_labels(
-    facts: FactsToJudge, written: pd.Series | None, classes: Sequence[Label]
+    facts: FactsToJudge, written: pd.Series | None, predicted: Target
 ) -> tuple[FactsToJudge, pd.Series | None]:
-    """Return the facts with the labels of public rows, and these labels if all of them are declared classes."""
+    """Return the facts with the labels of public rows, and these labels if none of them is wrong."""
     if written is None:
         return facts, None
-    truth = _labels_as_classes(written, classes)
-    return replace(facts, labels={"public": (written, truth)}), truth if truth.isin(classes).all() else None
+    truth = predicted.read(written)
+    if predicted.classes:
+        facts = replace(facts, labels={"public": (written, truth)})
+    return facts, None if predicted.wrong(truth.to_numpy()).any() else truth
 
 
 def _public_fields(files: TableFiles, kinds: _ColumnKinds) -> dict[str, Any]:
     """Return the fields of `Tables` that hold public rows and options."""
     return {
-        "classes": kinds.classes,
+        "classes": list(kinds.target.classes),
+        "number": kinds.target.number,
         "X_public": kinds.public,
         "test_is_public": files.test_is_public,
         "unit_column": files.unit,
         "declared_columns": kinds.declared,
         "target": files.target,
-        "entries": files.entries,
+        "entries": kinds.target.features(files.entries),
     }
 
 
@@ -630,7 +567,7 @@ def _test_rows(
         return {}, []
     shown, notes = list(kinds.public.columns), []
     written = files.read(files.test, like=like)
-    truth = _labels_as_classes(_column(written, files.target, "target", "test", shown), kinds.classes)
+    truth = kinds.target.read(_column(written, files.target, "target", "test", shown))
     known = truth.notna()
     if files.test_is_public and known.any() and not known.all():
         text = f"{len(known) - known.sum():,} of {len(known):,} test rows have a blank {files.target!r}: not scored."
@@ -640,10 +577,8 @@ def _test_rows(
     table = _without(written, (*files.drop, *(name for name in no_features if name != files.target)))
     rows = kinds.features("test", _without(table, [files.target]))
     require_complete("the test table", rows, blanks=kinds.options.blanks)
-    if not truth.isin(kinds.classes).all():
-        raise DataError(
-            f"the test table's target has missing labels or labels outside classes={kinds.classes!r}: correct them."
-        )
+    if kinds.target.wrong(truth.to_numpy()).any():
+        raise DataError(f"the test table's target has {kinds.target.what_is_wrong}: correct them.")
     return {"X_test": rows, "y_test": truth, "test_groups": test_groups}, notes
 
 
