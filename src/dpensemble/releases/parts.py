@@ -20,7 +20,7 @@ on the records, which is a function of what was charged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -111,6 +111,8 @@ class SiteSumsMeter(SumsMeter, spends=("charge",)):
         Epsilon and delta of a run in which no attempt is lost.
     attempts : int
         Most attempts. Each lost attempt costs one sum more, at most.
+    record : callable, optional
+        Gets each charge before its noise is drawn, and may refuse it by an error. For example, it charges a ledger.
 
     Attributes
     ----------
@@ -124,19 +126,30 @@ class SiteSumsMeter(SumsMeter, spends=("charge",)):
     (3.731, 1.465)
     """
 
-    def __init__(self, budget: Budget, attempts: int) -> None:
+    def __init__(
+        self, budget: Budget, attempts: int, record: Callable[[dict[str, Any]], None] = lambda _: None
+    ) -> None:
         attempts = integer_between("attempts", attempts, 1, 100)
         mu = gaussian_mu(budget.epsilon * (1 - 1e-7), budget.delta * (1 - 1e-7))
         # As for one attempt, a small reserve pays for the noise's rounding.
         most = gaussian_epsilon(mu * attempts**0.5 * (1 + 1e-9), budget.delta * (1 - 1e-7)) * (1 + 2e-7)
         worst = Budget(epsilon=max(most, budget.epsilon), delta=budget.delta)
         super().__init__([Group(EVERYONE, worst)])
-        self.mu, self.budget_of_run = mu, budget
+        self.mu, self.budget_of_run, self._record = mu, budget, record
+
+    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
+        """Charge for a sum, as `SumsMeter.charge` does, and record the charge where it outlives this process."""
+        super().charge(sigma, variance=variance, entries=entries)
+        self._record(self.charges[-1])
 
     def charge_again(self, charges: Sequence[dict[str, Any]]) -> None:
-        """Charge for sums that this site drew before its process was started again."""
-        for each in charges:
-            self.charge(**each)
+        """Charge for sums that were recorded before, such as those of a process that ended."""
+        record, self._record = self._record, lambda _: None
+        try:
+            for each in charges:
+                self.charge(**each)
+        finally:
+            self._record = record
 
     def cost(self) -> GaussianCost:
         """Return the cost of all sums charged so far."""
