@@ -204,16 +204,20 @@ class Post:
             self.problems.pop(name, None)
             return None
         message = parsed(content)
-        if message is None:
-            return self._problem(name, "it is not a message of this program")
-        signature = message.pop("signature")
-        if not _is_signed(self.keys[sender], signature, _signed_part(message)):
-            return self._problem(name, f"it is not signed by {sender}")
-        stated = (message["run"], message["kind"], message["from"], message["attempt"], message["number"])
-        if stated != (self.run, kind, sender, attempt, number):
-            return self._problem(name, "it was signed for another run, attempt or purpose")
+        purpose = (self.run, kind, sender, attempt, number)
+        why = "it is not a message of this program" if message is None else self._fault(message, purpose)
+        if why:
+            return self._problem(name, why)
         self.problems.pop(name, None)
         return message
+
+    def _fault(self, message: dict[str, Any], purpose: tuple[Any, ...]) -> str:
+        """Return what is wrong with a message, and leave out its signature. The text is empty if nothing is."""
+        sender = purpose[2]
+        if not _is_signed(self.keys[sender], message.pop("signature"), _signed_part(message)):
+            return f"it is not signed by {sender}"
+        stated = tuple(message[name] for name in ("run", "kind", "from", "attempt", "number"))
+        return "" if stated == purpose else "it was signed for another run, attempt or purpose"
 
     def _problem(self, name: str, why: str) -> None:
         self.problems[name] = f"the file {name} counts as missing, because {why}"

@@ -354,7 +354,8 @@ class SiteRun:
             raise InvalidParameterError(f"private={private!r} cannot be right: {needed}.", parameter="private")
         if ledger is not None and not hasattr(ledger, "one_release"):
             raise InvalidParameterError(
-                f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
+                f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got "
+                f"a {type(ledger).__name__}.",
                 parameter="ledger",
             )
         waiting = Patience(patience, on_wait)
@@ -579,7 +580,9 @@ class SiteRun:
         steps.shared = _Shared(self, exchange, self._payer, public.example)
         method.result_ = run_steps(steps)
         public.rows.publish(method)
-        self._store(method, steps)
+        # The last key of this process.
+        exchange.attempt = None
+        self._store(method)
 
     def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
         """Open the number of units of all sites, which is public when a unit is replaced."""
@@ -589,7 +592,7 @@ class SiteRun:
         own = 0 if self._site is None else self._site.n_units
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
-    def _store(self, method: LabelMomentsClassifier, steps: _SharedSteps) -> None:
+    def _store(self, method: LabelMomentsClassifier) -> None:
         """Keep the model, its guarantee and certificate, and write them."""
         payer = self._payer
         charges = payer.public_charges()

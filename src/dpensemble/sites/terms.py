@@ -151,7 +151,7 @@ class RunTerms:
         """Return new terms with the versions of this process. By default all sites may have the same many units."""
         names = tuple(sites)
         most = [MOST_UNITS // max(len(names), 1)] * len(names) if most_units is None else most_units
-        more = {name: tuple(value) if isinstance(value, list) else value for name, value in others.items()}
+        more: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in others.items()}
         return cls(
             sites=names,
             most_units=tuple(most),
@@ -173,7 +173,7 @@ class RunTerms:
             raise InvalidParameterError(
                 "the terms of the run have other entries than this version of dpensemble knows."
             )
-        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        plain: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
         for name in ("sites", "most_units", "classes", "drop", "statistics"):
             if not isinstance(plain[name], tuple) or len(plain[name]) > MOST_SITES:
                 raise InvalidParameterError(f"{name} of the terms must be a short list.", parameter=name)
