@@ -71,6 +71,7 @@ class _Attempt:
     key: Any = None
     keys: dict[str, bytes] = field(default_factory=dict)
     transcript: str = ""
+    signed: set[int] = field(default_factory=set)
     agreed: dict[int, str] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)
 
@@ -301,37 +302,49 @@ class SiteExchange(_Exchange):
         if attempt is not None:
             self.post.send("lost", {}, attempt.number)
 
-    def _join(self) -> _Attempt:
-        """Return the newest attempt, which no process of this site ever joined."""
-        newest = 0
+    def _caught_up(self, attempt: int) -> int:
+        """Read all sums that were opened up to an attempt, and return how many were opened before the attempt.
+
+        A site that was started again finds its way by them. They are public, and cost nothing.
+        """
+        start = self.post.read("start", COORDINATOR, attempt)
+        stated = read_history(self.post, [] if start is None else start[0])
+        before = len(stated)
+        while (more := read_opened(self.post, attempt, len(stated))) is not None:
+            stated.append(more)
+        shorter = len(stated) < len(self.opened)
+        if shorter or any(one.digest != other.digest for one, other in zip(self.opened, stated, strict=False)):
+            raise SitesError(
+                "the coordinator states other sums than it opened before, as after a restored back-up: what was drawn "
+                "stays charged, and this site sends nothing more in this run."
+            )
+        self.opened = stated
+        return before
+
+    def _join(self, number: int) -> _Attempt | None:
+        """Join the newest attempt, which no process of this site ever joined. None if a sum is open meanwhile."""
         for _ in self._looks(lambda: "a new attempt, which the coordinator begins by 'dpensemble sites run'"):
             newest = self._newest()
             if newest == 0:
                 continue
-            if newest in self.journal.used() or self.post.read("key", self.post.name, newest) is not None:
-                # The key of that attempt was in the memory of a process that ended, or this folder was restored.
-                self.journal.join(newest)
-                if self.post.read("lost", self.post.name, newest) is None:
-                    self.post.send("lost", {}, newest)
-                continue
-            break
-        start = self.post.read("start", COORDINATOR, newest)
-        stated = read_history(self.post, [] if start is None else start[0])
-        if any(one.digest != other.digest for one, other in zip(self.opened, stated, strict=False)):
+            before = self._caught_up(newest)
+            if number < len(self.opened):
+                return None
+            if newest not in self.journal.used() and self.post.read("key", self.post.name, newest) is None:
+                break
+            # The key of that attempt was in the memory of a process that ended, or this folder was restored.
+            self.journal.join(newest)
+            if self.post.read("lost", self.post.name, newest) is None:
+                self.post.send("lost", {}, newest)
+        if before < len(self.opened):
             raise SitesError(
-                "the coordinator states another sum than it opened before, as after a restored back-up: what was drawn "
-                "stays charged, and this site sends nothing more in this run."
+                f"the coordinator opened a sum in attempt {newest}, in which this site took no part: nothing more is "
+                "sent; ask the coordinator why."
             )
-        if len(self.opened) > len(stated):
-            raise SitesError(
-                f"the coordinator begins attempt {newest} before a sum that it opened already, as after a restored "
-                "back-up: what was drawn stays charged, and this site sends nothing more in this run."
-            )
-        self.opened = stated
         # On the disk before the key is sent, so that no later process joins this attempt.
         self.journal.join(newest)
-        attempt = _Attempt(newest, len(stated), masks.new_key())
-        history = [one.digest for one in stated]
+        attempt = _Attempt(newest, before, masks.new_key())
+        history = [one.digest for one in self.opened]
         key = masks.public_bytes(attempt.key).hex()
         self.post.send("key", {"key": key, "roster": self.roster, "opened": history}, newest)
         self.attempt = attempt
@@ -351,8 +364,8 @@ class SiteExchange(_Exchange):
         """
         while coming.number >= len(self.opened):
             try:
-                attempt = self.attempt or self._join()
-                if coming.number < len(self.opened):
+                attempt = self.attempt or self._join(coming.number)
+                if attempt is None:
                     break
                 if not attempt.keys:
                     self._agreed_keys(attempt)
@@ -378,9 +391,11 @@ class SiteExchange(_Exchange):
     def _open(self, attempt: _Attempt, coming: NextSum, contribute: Callable[[], list[int]]) -> Opened:
         """Sign the transcript, wait for all signatures, contribute once, and wait for the sum."""
         number = coming.number
-        if number not in attempt.agreed:
+        if number not in attempt.signed:
             body = {"transcript": self._transcript(attempt, number), "about": coming.about, "centre": coming.centre}
             self.post.send("agree", body, attempt.number, number)
+            attempt.signed.add(number)
+        if number not in attempt.agreed:
             attempt.agreed[number] = self._all_agree(attempt, coming)
         if number not in attempt.sent:
             # Before the draw: a process that fails later never draws twice under one mask.
