@@ -34,7 +34,7 @@ LAYERS = [
     {"aggregation", "audit", "certificates"},
     {"workflow"},
     {"exports"},
-    {"server", "mlflow"},
+    {"server", "mlflow", "sites"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -49,7 +49,7 @@ FENCES = {
     "threadpoolctl": {"_work"},
     "joblib": {"_work", "teachers", "neural", "datasets"},
     "narwhals": {"datasets"},
-    "pandas": {"datasets", "moments", "rows", "workflow", "server", "cli"},
+    "pandas": {"datasets", "moments", "rows", "workflow", "server", "sites", "cli"},
     "sklearn": {
         *("teachers", "student", "engine", "methods", "datasets", "moments", "rows", "workflow", "persistence"),
         "neural",
@@ -71,7 +71,7 @@ FENCES = {
     "distributed": {"clusters"},
     "opacus": {"neural"},
     "sqlalchemy": {"server"},
-    "cryptography": {"server"},
+    "cryptography": {"server", "sites"},
     "filelock": {"server"},
     "fastapi": {"server"},
     "starlette": {"server"},

@@ -280,12 +280,23 @@ def votes(body, epsilon, delta):
     moved = f"a record changes {votes_} ballot{'s' * (votes_ > 1)} of weight {weight}"
     return f"{asked}, {moved}, {said}, {costs}{count} neighbouring pairs, delta at most {float(found):.6g}"
 
-def sums(body, epsilon, delta):  # discrete noise is Gaussian noise but for a factor of exp(181 / variance) an entry
+def sites(body, epsilon, delta):  # each adds a part of the noise; see docs/proofs/sites.md
+    n, others, at, rounds = fields(body, "sites colluding at rounds", "sums of sites")
+    n, others, at = whole(n, 3, 1000, "sites"), whole(others, 1, n - 2, "colluding"), whole(at, 1, n, "at")
+    for each in entries(rounds, 1, 1000, "rounds"):
+        variance, drawn = fields(each, "sigma weight variance entries drawn", "a round")[2::2]
+        need(whole(variance, 2**40, 2**500, "variance") <= (n - others) * whole(drawn, 2**20, 2**500, "drawn"),
+             "the sites that do not collude draw less noise than is charged")
+    body = {"rounds": [{name: value for name, value in each.items() if name != "drawn"} for each in rounds]}
+    shared = f"{n} sites, {others} of which may collude, for a record at {at} site{'s' * (at > 1)}"
+    return f"{shared}: {sums(body, epsilon, delta, at)}"
+
+def sums(body, epsilon, delta, at=1):  # discrete noise: Gaussian noise but for a factor of exp(181 / variance) an entry
     squares, slack, rounds = Fraction(0), Fraction(0), []
     for each in entries(fields(body, "rounds", "sums")[0], 1, 1000, "rounds"):
         sigma, weight, variance, size = fields(each, "sigma weight variance entries", "a round")
         rounds.append((number(weight, 0, 1, "weight"), number(sigma, Decimal("1e-6"), 10**12, "sigma")))
-        squares += (rounds[-1][0] / rounds[-1][1]) ** 2
+        squares += (at * rounds[-1][0] / rounds[-1][1]) ** 2
         slack += Fraction(181 * whole(size, 1, 2**62, "entries"), whole(variance, 2**40, 2**500, "variance"))
     need(squares > 0 and epsilon >= 2 * slack, "there is nothing to check, or the slack of the noise is above epsilon")
     found = gaussian(ball(squares).sqrt(), ball(epsilon - 2 * slack))
@@ -358,7 +369,7 @@ def check(path):
     for number_, part in enumerate(entries(parts, 1, 20, "parts"), start=1):
         name, *own, body = fields(part, "kind epsilon delta body", "a part")
         mine, its = (number(each, 0, 100, "epsilon or delta") for each in own)
-        kinds = {"votes": votes, "sums": sums, "drawn": drawn, "majority": majority}
+        kinds = {"votes": votes, "sums": sums, "sites": sites, "drawn": drawn, "majority": majority}
         need(type(name) is str and name in kinds, "a part is of an unknown kind")
         need(mine <= epsilon and (name == "majority" or its) and its <= delta < 1, "a part claims less than the file")
         others = f"part {number_} of {len(parts)}{', for other records' * (number_ > 1)}: " * (len(parts) > 1)

@@ -446,7 +446,8 @@ def test_the_verifier_shares_no_code_and_is_short():
     assert names <= set(sys.stdlib_module_names) | {"flint"}
     assert "__import__" not in source
     assert "importlib" not in source
-    assert sum(bool(line.strip()) for line in source.splitlines()) <= 336
+    # With eleven lines for sums whose noise several sites share.
+    assert sum(bool(line.strip()) for line in source.splitlines()) <= 347
 
 
 def test_a_yes_states_what_it_confirms(tmp_path):

@@ -11,7 +11,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -41,6 +41,7 @@ from dpensemble.laws import (
     ReleaseLaw,
 )
 from dpensemble.laws.sampling import integer_weights
+from dpensemble.releases.parts import SiteNoise
 
 #: The most that a verifier accepts.
 _MOST_GROUPS, _MOST_BLOCKS, _MOST_UNITS = 1_000, 2_000, 19_999
@@ -599,6 +600,36 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
     for group in groups:
         body = {"rounds": [{**each, "sigma": repr(each["sigma"]), "weight": repr(group.weight)} for each in rounds]}
         parts.append(_part("sums", group.budget.epsilon, group.budget.delta, body))
+    return _certificate_of_parts(parts)
+
+
+def certificate_of_sites(
+    noise: SiteNoise, budgets: Mapping[int, Budget], rounds: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the certificate that sums of several sites keep a budget for units at some number of sites.
+
+    Parameters
+    ----------
+    noise : SiteNoise
+        How the sites share the noise.
+    budgets : dict of int to Budget
+        Epsilon and delta of a unit with records at that many sites.
+    rounds : list of dict
+        ``sigma`` (noise in sensitivities), ``variance`` of the parts of all sites that do not collude, and ``entries``
+        of each sum.
+    """
+    parts, honest = [], noise.n_sites - noise.colluding
+    for at, budget in budgets.items():
+        body = {
+            "sites": noise.n_sites,
+            "colluding": noise.colluding,
+            "at": at,
+            "rounds": [
+                {**each, "sigma": repr(each["sigma"]), "weight": "1.0", "drawn": each["variance"] // honest}
+                for each in rounds
+            ],
+        }
+        parts.append(_part("sites", budget.epsilon, budget.delta, body))
     return _certificate_of_parts(parts)
 
 

@@ -301,6 +301,113 @@ def keys_revoke(
 KEYS: Commands = {"create": keys_create, "list": keys_list, "revoke": keys_revoke}
 
 
+_Messages = Annotated[Path, typer.Argument(metavar="MESSAGES", help="Folder that carries the messages.")]
+_Own = Annotated[Path, typer.Argument(metavar="OWN", help="This party's own folder, with its secret key.")]
+
+
+def _run_sites(action: str, **given: Any) -> None:
+    with INTERRUPTS.at_once():
+        from dpensemble.cli import sites  # noqa: PLC0415
+    getattr(sites, action)(given)
+
+
+def sites_new(
+    messages: _Messages,
+    own: _Own,
+    public: Annotated[Path, option(DATA, "Public rows with the private columns. Required.")],
+    sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
+    classes: Annotated[str, option(DATA, "All possible labels. Required.")],
+    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,
+    drop: Annotated[str | None, option(DATA, "Columns to leave out.")] = None,
+    most_units: Annotated[
+        str | None, option(DATA, "Most units of each site, such as 50000,90000,4000. [2**28 in all]", "--most-units")
+    ] = None,
+    epsilon: Annotated[float, option(PRIVACY, "Budget of a run without lost attempts. [1]")] = 1.0,
+    delta: Annotated[float | None, option(PRIVACY, "Its delta. [1e-06]")] = None,
+    relation: Annotated[Relation, option(PRIVACY, "Neighbouring relation. [replace-one]")] = Relation.REPLACE_ONE,
+    colluding: Annotated[int, option(PRIVACY, "Sites that may collude. [1]")] = 1,
+    at_sites: Annotated[int, option(PRIVACY, "Sites at which one person may have records. [1]", "--at-sites")] = 1,
+    attempts: Annotated[int, option(PRIVACY, "Most attempts; each lost one costs a sum more. [2]")] = 2,
+    rounds: Annotated[int | None, option(METHOD, "Noisy sums of labels. [by the columns]")] = None,
+    statistics: Annotated[str | None, option(METHOD, "More released statistics: class-shares.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the terms of a run of several sites. The coordinator runs this once.
+
+    Example: dpensemble sites new shared own --public rows.csv --sites a,b,c --classes no,yes --target sick
+    """
+    _run_sites("new", **locals())
+
+
+def sites_join(
+    messages: _Messages,
+    own: _Own,
+    name: Annotated[str, option(DATA, "Name of this site. Required.")],
+    private: Annotated[Path, option(DATA, "Table of this site's records, CSV, Excel or Parquet. Required.")],
+    least: Annotated[float, option(PRIVACY, "Least share of the noise that this site draws itself, 0 to 1. [0]")] = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Check a site's table by the terms, and join. Prints the fingerprint to read to the other sites.
+
+    Example: dpensemble sites join shared own --name a --private patients.csv
+    """
+    _run_sites("join", **locals())
+
+
+def sites_run(
+    messages: _Messages,
+    own: _Own,
+    private: Annotated[Path | None, option(DATA, "The table of join. The coordinator has none.")] = None,
+    trust: Annotated[
+        list[str] | None, option(PRIVACY, "Another site's fingerprint; one for each site.", metavar="NAME=FINGERPRINT")
+    ] = None,
+    ledger: Annotated[str | None, option(PRIVACY, "Ledger that must allow this site's charges.")] = None,
+    data_set: Annotated[str | None, option(PRIVACY, "Its data set.", "--data-set")] = None,
+    patience: Annotated[float | None, option(OUTPUT, "Seconds to wait for others. [no limit]")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, option(OUTPUT, "Do not print what is missing.", "--quiet")] = False,
+) -> None:
+    """Take part until the model is there. Every party runs this, and leaves it running.
+
+    Example: dpensemble sites run shared own --private patients.csv --trust b=1f2e-... --trust c=9a0b-...
+    """
+    _run_sites("run", **locals())
+
+
+def sites_status(messages: _Messages, own: _Own, as_json: Json = False) -> None:
+    """Show who joined, what was opened, and what this site was charged. Reads no records.
+
+    Example: dpensemble sites status shared own
+    """
+    _run_sites("status", messages=messages, own=own, as_json=as_json)
+
+
+def sites_demo(
+    dataset: Annotated[str, option(DATA, "adult (packaged). [adult]")] = "adult",
+    sites: Annotated[int, option(DATA, "Number of sites, from 3. [5]")] = 5,
+    unequal: Annotated[bool, option(DATA, "Each site has half the records of the one before.", "--unequal")] = False,
+    epsilon: Annotated[float, option(PRIVACY, "Budget. [1]")] = 1.0,
+    seed: Annotated[int | None, option(METHOD, "Public seed of the split; not of the noise.")] = None,
+    out: Annotated[Path | None, option(OUTPUT, "Empty folder that keeps all folders.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a coordinator and sites as processes that share nothing but messages. Shows what each one opened.
+
+    Example: dpensemble sites demo --dataset adult --sites 5 --epsilon 1 --json
+    """
+    _run_sites("demo", **locals())
+
+
+SITES: Commands = {
+    "new": sites_new,
+    "join": sites_join,
+    "run": sites_run,
+    "status": sites_status,
+    "demo": sites_demo,
+}
+
+
 def compare(
     dataset: Annotated[str | None, option(DATA, "adult, digits (no download), mnist or fashion-mnist. [adult]")] = None,
     table: Annotated[Path | None, option(DATA, "Public table of your own with labels, CSV or Parquet.")] = None,
@@ -613,5 +720,6 @@ _COMMANDS: Commands = {
 _GROUPS: dict[str, tuple[Commands, str]] = {
     "ledger": (LEDGER, "Keep a permanent account of what is spent on data sets."),
     "keys": (KEYS, "Create, list and revoke API keys of the service."),
+    "sites": (SITES, "Train one model of several organisations that share no records."),
 }
 STATIC_COMMANDS = (*_COMMANDS, *_GROUPS)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
@@ -283,6 +283,19 @@ def _require_positive(name: str, value: int) -> None:
         raise InvalidParameterError(f"{name}={value!r} must be an integer from 1.")
 
 
+class NoiseParts(Protocol):
+    """How several sites share the noise of a sum. See `dpensemble.releases.parts.SiteNoise`."""
+
+    def drawn(self, variance: int, site: int) -> int:
+        """Return the variance that one site draws for a sum whose whole noise has some variance."""
+
+    def charged(self, variance: int) -> int:
+        """Return the least variance of the parts of the sites that do not collude."""
+
+    def opened(self, variance: int) -> int:
+        """Return the variance of the parts of all sites."""
+
+
 class SumPayer(Protocol):
     """Pays for noisy sums."""
 
@@ -308,6 +321,8 @@ class SumReleaser:
     kept_as : str, default="a noisy sum"
         Under which name an interrupted run keeps its noisy sums. A run that asks for another name is not finished with
         them.
+    parts : NoiseParts, optional
+        How several sites share the noise of each sum. By default all noise is drawn here.
 
     Attributes
     ----------
@@ -319,6 +334,7 @@ class SumReleaser:
     meter: SumPayer
     noise: NoiseSource
     kept_as: str = "a noisy sum"
+    parts: NoiseParts | None = None
     released: list[ReleasedSum] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -329,7 +345,8 @@ class SumReleaser:
     ) -> Outcome:
         """Charge for a sum, then draw the noise of each entry, and return the query's result.
 
-        Every noisy sum of the package is charged and drawn here.
+        Every noisy sum of the package is charged and drawn here, or, if several sites share the noise, by
+        `charge_and_draw_part`.
 
         Parameters
         ----------
@@ -350,32 +367,91 @@ class SumReleaser:
         BudgetError
             If the budget does not cover the sum. Then no noise is drawn.
         """
+        if self.parts is not None:
+            raise InvalidParameterError("the noise of this sum is shared among sites: use charge_and_draw_part.")
+        drawn = self._charged(query, total, share)
+        shape = () if total is None else total.shape
+
+        def draw() -> Floats:
+            return np.array([float(entry) for entry in drawn()]).reshape(shape)
+
+        noisy: Any = drawn_once(self.kept_as, draw, seeded=not self.noise.for_release)
+        if noisy.shape != shape:
+            raise FileError(
+                "the run that is finished here drew a sum of another size: finish it with the version and the files of "
+                "its start."
+            )
+        return self._read(query, noisy, share, weight)
+
+    def charge_and_draw_part(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, *, site: int
+    ) -> list[int]:
+        """Charge for a sum of several sites, then add one site's part of the noise to the site's own exact sum.
+
+        The result is private, because its noise is smaller than what was charged. It must be masked before it leaves
+        the site.
+
+        Parameters
+        ----------
+        query, share
+            As for `charge_and_draw`.
+        total : ndarray of int, or of Python integers, or None
+            The exact sum of the site's own records, in whole units. Private.
+        site : int
+            Place of the site among all sites, from 0.
+
+        Returns
+        -------
+        list of int
+            Entries in order, in whole units. Private.
+        """
+        if self.parts is None:
+            raise InvalidParameterError("the noise of this sum is not shared among sites: use charge_and_draw.")
+        return self._charged(query, total, share, site)()
+
+    def read_opened(self, query: SumQuery[Outcome], opened: Integers, share: float, *, weight: float = 1.0) -> Outcome:
+        """Return a query's result from the opened sum of all sites, which holds the noise of all of them. Public."""
+        if self.parts is None:
+            raise InvalidParameterError("the noise of this sum is not shared among sites: use charge_and_draw.")
+        return self._read(query, opened.astype(np.float64), share, weight)
+
+    def _charged(
+        self, query: SumQuery[Outcome], total: Integers | BigIntegers | None, share: float, site: int | None = None
+    ) -> Callable[[], list[int]]:
+        """Charge for a sum, and return a function that adds noise to the entries."""
         if total is None:
             raise DataError("there are no private records; a reader of blocks must give all records on every call.")
         if not _whole_numbers(total):
             raise DataError(f"total must be a sum of whole numbers; got the type {total.dtype}.")
         sigma = self.meter.sigma(share)
-        variance = noise_variance(sigma, query.sensitivity(self.relation))
-        self.meter.charge(sigma, variance=variance, entries=total.size)
+        charged = drawn = noise_variance(sigma, query.sensitivity(self.relation))
+        if self.parts is not None and site is not None:
+            charged, drawn = self.parts.charged(charged), self.parts.drawn(charged, site)
+        self.meter.charge(sigma, variance=charged, entries=total.size)
 
-        def draw() -> Floats:
+        def draw() -> list[int]:
             draws = DiscreteNoise(self.noise)
-            noisy = [float(entry + draws.gaussian(variance)) for entry in total.ravel().tolist()]
-            return np.array(noisy).reshape(total.shape)
+            return [entry + draws.gaussian(drawn) for entry in total.ravel().tolist()]
 
-        noisy: Any = drawn_once(self.kept_as, draw, seeded=not self.noise.for_release)
-        if noisy.shape != total.shape:
-            raise FileError(
-                "the run that is finished here drew a sum of another size: finish it with the version and the files of "
-                "its start."
-            )
+        return draw
+
+    def _read(self, query: SumQuery[Outcome], noisy: Floats, share: float, weight: float) -> Outcome:
+        """Return the query's result, and store a description of the released sum."""
+        sigma = self.meter.sigma(share)
+        variance = noise_variance(sigma, query.sensitivity(self.relation))
+        variance = variance if self.parts is None else self.parts.opened(variance)
         outcome = query.read(noisy / query.unit / weight, math.sqrt(variance) / query.unit / weight)
         self.released.append(ReleasedSum(query.description, query.table(outcome), sigma))
         return outcome
 
     def spread(self, query: SumQuery[Outcome], share: float, *, weight: float = 1.0) -> float:
         """Return the standard deviation of the noise on each entry of a coming sum per unit of weight. Public."""
-        return self.meter.sigma(share) * query.sensitivity(self.relation) / query.unit / weight
+        spread = self.meter.sigma(share) * query.sensitivity(self.relation)
+        if self.parts is not None:
+            spread = math.sqrt(
+                self.parts.opened(noise_variance(self.meter.sigma(share), query.sensitivity(self.relation)))
+            )
+        return spread / query.unit / weight
 
 
 def weighted_groups(names: Sequence[str], budgets: Sequence[Budget]) -> tuple[Group, ...]:

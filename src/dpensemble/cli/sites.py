@@ -1,0 +1,156 @@
+"""The commands of runs with several sites: the terms, the members, the run of one party, and a demonstration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dpensemble._checks import split_names
+from dpensemble.cli.options import parts_of
+from dpensemble.cli.output import warnings_as_lines
+from dpensemble.errors import InvalidParameterError
+from dpensemble.sites import SiteRun
+from dpensemble.sites.demo import Demo
+
+
+def new(given: dict[str, Any]) -> None:
+    """Write the terms of a run, and print them."""
+    most = parts_of(given["most_units"])
+    settings: dict[str, Any] = {
+        "epsilon": given["epsilon"],
+        "colluding": given["colluding"],
+        "at_sites": given["at_sites"],
+        "attempts": given["attempts"],
+        "relation": given["relation"].value,
+        "unit": given["unit"],
+        "drop": tuple(parts_of(given["drop"]) or ()),
+        "statistics": tuple(parts_of(given["statistics"]) or ()),
+        "rounds": given["rounds"],
+    }
+    if given["delta"] is not None:
+        settings["delta"] = given["delta"]
+    if most is not None:
+        settings["most_units"] = [_whole(one) for one in most]
+    with warnings_as_lines():
+        run = SiteRun.new(
+            given["messages"],
+            given["own"],
+            public=given["public"],
+            sites=parts_of(given["sites"]) or (),
+            classes=split_names(given["classes"]),
+            target=given["target"],
+            **settings,
+        )
+    _print(
+        {"terms": run.terms.to_dict(), "words": run.terms.words(), "fingerprint": run.fingerprint},
+        [
+            *run.terms.words(),
+            f"Each site now runs: dpensemble sites join {given['messages']} OWN --name SITE --private FILE",
+        ],
+        given["as_json"],
+    )
+
+
+def join(given: dict[str, Any]) -> None:
+    """Let a site join, and print its fingerprint."""
+    with warnings_as_lines():
+        run = SiteRun.join(
+            given["messages"], given["own"], name=given["name"], private=given["private"], least=given["least"]
+        )
+    words = [
+        *run.terms.words(),
+        f"Fingerprint of {run.name}: {run.fingerprint}",
+        "Read it to every other site by telephone, and write down theirs.",
+    ]
+    _print({"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words()}, words, given["as_json"])
+
+
+def run(given: dict[str, Any]) -> None:
+    """Take part in a run until the model is there."""
+    party = SiteRun.load(given["messages"], given["own"])
+    if given["trust"]:
+        party.trust(dict(_pair(text) for text in given["trust"]))
+    account = _account(given["ledger"], given["data_set"])
+    quiet = given["quiet"] or given["as_json"]
+    with warnings_as_lines():
+        party.run(
+            given["private"],
+            ledger=account,
+            patience=given["patience"],
+            on_wait=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
+        )
+    summary = party.summary() | {"own": str(given["own"])}
+    words = [str(party.guarantee_), f"The model is in {Path(given['own']) / 'student.dpensemble'}."]
+    _print(summary, words, given["as_json"])
+
+
+def status(given: dict[str, Any]) -> None:
+    """Print what a party sees in the folder of messages."""
+    party = SiteRun.load(given["messages"], given["own"])
+    seen = party.status()
+    words = [
+        *seen["terms"],
+        f"This is {seen['name']}, whose fingerprint is {seen['fingerprint']}.",
+        *(f"{name} joined with the fingerprint {own}." for name, own in seen["joined"].items()),
+        f"Approved: {', '.join(seen['approved']) or 'nobody'}. Trusted here: {', '.join(seen['trusted']) or 'nobody'}.",
+        f"Attempt {seen['attempts']} of {seen['most_attempts']}, {seen['opened_sums']} sums are open, and this site "
+        f"was charged for {len(seen['charges'])}.",
+        *(f"Attempt {one} was lost by {', '.join(names)}." for one, names in seen["lost"].items()),
+        *seen["problems"],
+        "The model is there." if seen["done"] else "The model is not there yet.",
+    ]
+    _print(seen, words, given["as_json"])
+
+
+def demo(given: dict[str, Any]) -> None:
+    """Run a coordinator and sites as processes of this machine, and print how good the model is."""
+    outcome = Demo(
+        dataset=given["dataset"],
+        n_sites=given["sites"],
+        epsilon=given["epsilon"],
+        seed=given["seed"],
+        unequal=given["unequal"],
+        folder=given["out"],
+    ).run(lambda text: None if given["as_json"] else typer.echo(text, err=True))
+    words = [
+        f"Accuracy {outcome['accuracy']:.3f}, AUROC {outcome['auroc']:.3f} on {outcome['test_rows']:,} other rows, "
+        f"from {outcome['sites']} sites with {', '.join(f'{n:,}' for n in outcome['records'])} records.",
+        *(f"{name} opened files in: {', '.join(folders)}." for name, folders in outcome["opened_folders"].items()),
+        f"{outcome['cpu_seconds']:.0f} CPU seconds in all. Messages: {outcome['message_bytes'] / 1e6:.1f} MB.",
+        outcome["verified"],
+    ]
+    _print(outcome, words, given["as_json"])
+
+
+def _print(facts: dict[str, Any], words: list[str], as_json: bool) -> None:
+    typer.echo(json.dumps(facts, indent=2) if as_json else "\n".join(words))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, own = text.partition("=")
+    if not equals:
+        raise InvalidParameterError(f"trust={text!r} must be NAME=FINGERPRINT.", parameter="trust")
+    return name, own
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidParameterError(
+            f"most_units={text!r} is not a whole number, or several with commas between them.", parameter="most_units"
+        ) from None
+
+
+def _account(ledger: str | None, data_set: str | None) -> Any:
+    """Return the account that must allow the run, or None if no ledger is named."""
+    if (ledger is None) is not (data_set is None):
+        raise InvalidParameterError("--ledger and --data-set go together: give both, or neither.")
+    if ledger is None:
+        return None
+    from dpensemble import Ledger  # noqa: PLC0415 - an extra
+
+    return Ledger(ledger).account(str(data_set))

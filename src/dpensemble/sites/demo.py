@@ -1,0 +1,216 @@
+"""A demonstration on one machine: a coordinator and sites, each a process that opens its own folder and the messages.
+
+Python reports every file that a process opens to a hook, so each process lists the folders in which it opened files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpensemble._checks import integer_between
+from dpensemble._files import parse_json
+from dpensemble.certificates import confirmed
+from dpensemble.errors import FileError, InvalidParameterError
+from dpensemble.persistence import load_classifier
+from dpensemble.sites.messages import SitesError
+from dpensemble.sites.run import CERTIFICATE, STUDENT
+from dpensemble.sites.terms import COORDINATOR
+from dpensemble.workflow.tables import Tables, adult_tables
+
+_MOST_SITES = 50
+# What a process lists in its own folder.
+_OPENED = "opened_folders.json"
+_MESSAGES = "messages"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """A demonstration on a public data set.
+
+    Parameters
+    ----------
+    dataset : {"adult"}
+        Public data.
+    n_sites : int, default=5
+        Number of sites.
+    epsilon : float, default=1.0
+        Budget.
+    seed : int, optional
+        Public seed of the split into private, public and test rows, and of sites.
+    unequal : bool, default=False
+        Whether each site has about half as many records as the one before it.
+    folder : path, optional
+        Empty folder in which all folders stay. By default a folder that is removed at the end.
+    """
+
+    dataset: str = "adult"
+    n_sites: int = 5
+    epsilon: float = 1.0
+    seed: int | None = None
+    unequal: bool = False
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.dataset != "adult":
+            raise InvalidParameterError(f"dataset={self.dataset!r} is unknown here: use adult.", parameter="dataset")
+        integer_between("sites", self.n_sites, 3, _MOST_SITES)
+
+    def run(self, show: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+        """Run all processes, and return how good the model is and what each process opened."""
+        with ExitStack() as stack:
+            root = self.folder
+            if root is None:
+                root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            root.mkdir(parents=True, exist_ok=True)
+            if any(root.iterdir()):
+                raise FileError(f"out={str(root)!r} must be an empty folder.")
+            return self._run(root.resolve(), show)
+
+    def _run(self, root: Path, show: Callable[[str], None]) -> dict[str, Any]:
+        tables = adult_tables(self.seed)
+        names = [f"site-{number}" for number in range(1, self.n_sites + 1)]
+        sizes = self._write(root, names, tables)
+        messages = root / _MESSAGES
+        show("Coordinator: the terms.")
+        options = ["--public", str(root / COORDINATOR / "rows.csv"), "--sites", ",".join(names)]
+        options += ["--classes", ",".join(tables.classes), "--target", "income", "--epsilon", str(self.epsilon)]
+        _finished(_started(root, COORDINATOR, "new", messages, options))
+        show("Sites: join.")
+        joining = {
+            name: _started(root, name, "join", messages, ["--name", name, *_private(root, name)]) for name in names
+        }
+        fingerprints = {name: json.loads(_finished(process))["fingerprint"] for name, process in joining.items()}
+        show("All: run.")
+        processes = {COORDINATOR: _started(root, COORDINATOR, "run", messages, [])}
+        for name in names:
+            trusted = [f"--trust={other}={one}" for other, one in fingerprints.items() if other != name]
+            processes[name] = _started(root, name, "run", messages, [*_private(root, name), *trusted])
+        _all_finished(processes)
+        return self._facts(root, names, sizes, tables)
+
+    def _write(self, root: Path, names: list[str], tables: Tables) -> list[int]:
+        """Write the folder of each party. Return the number of records of each site."""
+        (root / _MESSAGES).mkdir()
+        (root / COORDINATOR).mkdir()
+        tables.X_public.to_csv(root / COORDINATOR / "rows.csv", index=False)
+        weights = 0.5 ** np.arange(len(names)) if self.unequal else np.ones(len(names))
+        ends = np.rint(np.cumsum(weights) / weights.sum() * len(tables.X_private)).astype(int)
+        places = np.random.default_rng(self.seed).permutation(len(tables.X_private))
+        parts = np.split(places, ends[:-1])
+        for name, rows in zip(names, parts, strict=True):
+            (root / name).mkdir()
+            table = tables.X_private.iloc[rows].assign(income=tables.y_private.iloc[rows])
+            table.to_csv(root / name / "private.csv", index=False)
+        return [len(rows) for rows in parts]
+
+    def _facts(self, root: Path, names: list[str], sizes: list[int], tables: Tables) -> dict[str, Any]:
+        student = load_classifier(root / COORDINATOR / STUDENT)
+        rows, labels = tables.X_test, tables.y_test
+        if rows is None or labels is None:
+            raise SitesError("the data set has no test rows.")
+        second = labels.to_numpy() == tables.classes[1]
+        chances = student.predict_proba(rows)[:, list(student.classes_).index(tables.classes[1])]
+        yes, said = confirmed(root / COORDINATOR / CERTIFICATE)
+        return {
+            "dataset": self.dataset,
+            "sites": self.n_sites,
+            "records": sizes,
+            "epsilon": self.epsilon,
+            "accuracy": float(np.mean((chances > 0.5) == second)),
+            "auroc": _auroc(chances, second),
+            "test_rows": len(rows),
+            "opened_folders": {name: _opened_by(root, name) for name in (COORDINATOR, *names)},
+            "message_bytes": sum(path.stat().st_size for path in (root / _MESSAGES).iterdir()),
+            "cpu_seconds": _children_seconds(),
+            "verified": said if yes else f"The certificate is not confirmed: {said}",
+        }
+
+
+def _auroc(chances: Any, second: Any) -> float:
+    """Return the chance that a row of the second class ranks above one of the first."""
+    _, ranks, counts = np.unique(chances, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts - 1) / 2
+    places, n = middle[ranks][second], int(second.sum())
+    return float((places.sum() - n * (n + 1) / 2) / (n * (len(second) - n)))
+
+
+def _private(root: Path, name: str) -> list[str]:
+    return ["--private", str(root / name / "private.csv")]
+
+
+def _started(root: Path, name: str, action: str, messages: Path, options: list[str]) -> subprocess.Popen[bytes]:
+    """Start one command of a party in a process of its own."""
+    code = "import sys; from dpensemble.sites.demo import watched; watched(sys.argv[1], sys.argv[2], sys.argv[3:])"
+    command = ["sites", action, str(messages), str(root / name), "--json", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(  # noqa: S603 - this library's own commands
+        [sys.executable, "-c", code, str(root), name, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=root / name,
+        env=environment,
+    )
+
+
+def _finished(process: subprocess.Popen[bytes]) -> str:
+    """Return what a process printed, or raise its sentence."""
+    out, err = process.communicate()
+    if process.returncode:
+        raise SitesError(f"a party of the demonstration failed: {err.decode(errors='replace').strip()[-500:]}")
+    return out.decode()
+
+
+def _all_finished(processes: dict[str, subprocess.Popen[bytes]]) -> None:
+    try:
+        for process in processes.values():
+            _finished(process)
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.terminate()
+                process.communicate()
+
+
+def watched(root: str, name: str, arguments: list[str]) -> None:
+    """Run the command line in this process, and list the folders below `root` in which it opened files."""
+    folders: set[str] = set()
+    below = re.compile(re.escape(os.path.join(root, "")) + r"([^/\\]+)")
+
+    def note(event: str, given: tuple[Any, ...]) -> None:
+        if event in ("open", "os.listdir", "os.scandir") and given and isinstance(given[0], str | bytes | os.PathLike):
+            match = below.match(os.path.abspath(os.fsdecode(given[0])))
+            if match:
+                folders.add(match[1])
+
+    sys.addaudithook(note)
+    sys.argv = ["dpensemble", *arguments]
+    try:
+        runpy.run_module("dpensemble", run_name="__main__")
+    finally:
+        path = Path(root, name, _OPENED)
+        before = set(parse_json(path.read_bytes())) if path.exists() else set()
+        path.write_text(json.dumps(sorted(before | folders)), encoding="utf-8")
+
+
+def _opened_by(root: Path, name: str) -> list[str]:
+    opened: list[str] = parse_json((root / name / _OPENED).read_bytes())
+    return opened
+
+
+def _children_seconds() -> float:
+    """Return the CPU seconds of all processes that ended."""
+    times = os.times()
+    return times.children_user + times.children_system

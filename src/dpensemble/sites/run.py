@@ -1,0 +1,870 @@
+"""A run of several sites in Python: its terms, its members, and the model that follows from the opened sums.
+
+Every party computes the model by itself. Sites and coordinator run the steps of `LabelMomentsClassifier`, and differ
+only in where a noisy sum comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpensemble._checks import printable, real_between
+from dpensemble._files import parse_json, read_json
+from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble._same_code import other_versions, versions
+from dpensemble._spending import announce, listen, unheard
+from dpensemble._work import one_thread
+from dpensemble.accounting import EVERYONE, Group
+from dpensemble.certificates import certificate_of_sites
+from dpensemble.cost import GaussianCost, noise_variance
+from dpensemble.cost.gaussian import PROMISED_SLACK
+from dpensemble.engine.run import run_steps
+from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
+from dpensemble.guarantee import Budget, Guarantee
+from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps, row_check
+from dpensemble.moments import MomentsSource
+from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.moments.whole import RecordsQuery
+from dpensemble.persistence import save_classifier
+from dpensemble.relations import Relation
+from dpensemble.releases.parts import SiteNoise, SiteSumsMeter, epsilon_at
+from dpensemble.releases.sums import Outcome
+from dpensemble.rows import arguments
+from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
+from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.checksums import RowChecksums
+from dpensemble.rows.passes import CheckedRecords, SumsOfRecords
+from dpensemble.sites.exchange import (
+    CoordinatorExchange,
+    Patience,
+    SiteExchange,
+    coming_sum,
+    exact_total,
+    read_sum,
+    require_no_wrap,
+    total_units,
+)
+from dpensemble.sites.messages import (
+    Folder,
+    Post,
+    SigningKey,
+    SitesError,
+    Transport,
+    digest,
+    file_name,
+    fingerprint,
+    first_of,
+    public_file,
+    require_cryptography,
+)
+from dpensemble.sites.terms import COORDINATOR, RunTerms, digest_of
+from dpensemble.workflow.disk import replace_own_file
+from dpensemble.workflow.table_files import ReadOptions, TableFiles
+from dpensemble.workflow.tables import Tables, file_tables
+
+_PUBLIC, _OWN, _JOURNAL = "public.csv", "party.json", "journal.jsonl"
+#: Files of the result, in the own folder of a party.
+STUDENT, CERTIFICATE, SUMMARY = "student.dpensemble", "certificate.json", "summary.json"
+
+
+class _Journal:
+    """A file of one line of JSON for each attempt that a site joined, and for each charge, written before the draw."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: list[dict[str, Any]] = []
+        if path.exists():
+            with file_errors(lambda reason: f"{path} cannot be read ({reason}): repair the file system."):
+                text = path.read_text(encoding="utf-8")
+            # A line that a killed process left unfinished has no effect: nothing was drawn after it.
+            self._lines = [parse_json(line) for line in text.split("\n")[:-1]]
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write a line to the disk."""
+        with file_errors(lambda reason: f"{self._path} cannot be written ({reason}): free the disk."):
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "ab+") as file:
+                self._end_line(file)
+                file.write(json.dumps(line).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        self._lines.append(line)
+
+    @staticmethod
+    def _end_line(file: Any) -> None:
+        """Drop an unfinished line of a killed process."""
+        file.seek(0)
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
+
+    def join(self, attempt: int) -> None:
+        """Record that this site joins an attempt."""
+        if attempt not in self.used():
+            self.add({"joined": attempt})
+
+    def used(self) -> set[int]:
+        """Return the attempts that this site ever joined."""
+        return {line["joined"] for line in self._lines if "joined" in line}
+
+    def charges(self) -> list[dict[str, Any]]:
+        """Return all charges of this site."""
+        return [line for line in self._lines if "sigma" in line]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Site:
+    """The checked records of a site, and what counts its units. Private."""
+
+    records: CheckedRecords
+    n_units: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Public:
+    """Public rows, as all parties read them, and one of them in place of records, to find the shape of a sum."""
+
+    rows: PreparedRows
+    table: pd.DataFrame
+    units: PublicUnits
+    example: CheckedRecords
+
+
+class SiteRun:
+    """A party of a run in which several sites train one model without showing records or sums to anybody.
+
+    Each party has a folder of its own, and all parties exchange files in a folder of messages. Begin with `new` (the
+    coordinator, who may be one of the sites), `join` (each site) or `load`.
+
+    Parameters
+    ----------
+    messages : path or Transport
+        Folder of messages.
+    own : path
+        Folder of this party. It holds the party's secret key. Never share it.
+
+    Attributes
+    ----------
+    name : str
+        Name of the site, or ``"coordinator"``.
+    terms : RunTerms
+        What the sites agree on.
+    fingerprint : str
+        Of this party's long-term key. Read it to the other sites by telephone.
+    model_ : LabelMomentsClassifier
+        The fitted model, after `run`.
+    guarantee_ : Guarantee
+        Privacy of the run, after `run`.
+    certificate_ : dict
+        What ``dpensemble verify`` checks, after `run`.
+
+    Examples
+    --------
+    >>> hospital = SiteRun.join("shared", "own", name="north", private="patients.csv")  # doctest: +SKIP
+    >>> hospital.trust({"south": "1f2e-...", "west": "9a0b-..."})  # doctest: +SKIP
+    >>> hospital.run(private="patients.csv").model_.predict(rows)  # doctest: +SKIP
+    """
+
+    model_: LabelMomentsClassifier
+    guarantee_: Guarantee
+    certificate_: dict[str, Any]
+
+    def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
+        require_cryptography()
+        self._own = Path(own)
+        self._transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
+        if isinstance(messages, str | Path):
+            _require_apart(Path(messages), self._own)
+        party = self._party()
+        self.name: str = party["name"]
+        self._key = SigningKey(bytes.fromhex(party["secret"]))
+        self.terms, self._terms_digest, coordinator = _terms_in(self._transport)
+        if party["terms"] != self._terms_digest:
+            raise SitesError(
+                "the terms of the run are not those that this party joined: stop, and ask the coordinator why."
+            )
+        self.fingerprint = fingerprint(self._key.public)
+        self._post = Post(self._transport, self.terms.run, self.name, self._key)
+        self._post.keys[COORDINATOR] = coordinator
+        self._journal = _Journal(self._own / _JOURNAL)
+        self._exchange: SiteExchange | CoordinatorExchange | None = None
+        self._site: _Site | None = None
+        self._tables: Tables | None = None
+        self._method: LabelMomentsClassifier | None = None
+        self._payer: _Payer
+
+    @classmethod
+    def new(
+        cls,
+        messages: Path | str | Transport,
+        own: Path | str,
+        *,
+        public: Path | str | pd.DataFrame,
+        sites: Sequence[str],
+        classes: Sequence[Any],
+        target: str,
+        **settings: Any,
+    ) -> SiteRun:
+        """Write the terms of a new run, and the public rows, for all sites to read. Return the coordinator.
+
+        Parameters
+        ----------
+        messages, own
+            As for `SiteRun`.
+        public : path or DataFrame
+            Public rows with the columns of the private tables. The target may be missing. All sites get a copy in CSV.
+        sites, classes, target, **settings
+            As for `RunTerms`.
+        """
+        require_cryptography()
+        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
+        if isinstance(messages, str | Path):
+            _require_apart(Path(messages), Path(own))
+        if transport.get(file_name("terms", COORDINATOR), 2**30) is not None:
+            raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
+        content = _public_bytes(public)
+        terms = RunTerms.of(sites=sites, classes=classes, target=target, public=content, **settings)
+        secret = SigningKey.new_secret()
+        key = SigningKey(secret)
+        post = Post(transport, terms.run, COORDINATOR, key)
+        transport.put(_PUBLIC, content)
+        body = {"terms": terms.to_dict(), "key": key.public.hex()}
+        _write_party(Path(own), {"name": COORDINATOR, "secret": secret.hex(), "terms": digest(body)})
+        post.send("terms", body)
+        run = cls(transport, own)
+        # Terms whose public rows cannot be used are refused before anybody joins.
+        run._public_rows()
+        return run
+
+    @classmethod
+    def join(
+        cls,
+        messages: Path | str | Transport,
+        own: Path | str,
+        *,
+        name: str,
+        private: Path | str,
+        least: float = 0.0,
+    ) -> SiteRun:
+        """Check the private table by the terms, make a long-term key, and send its public part. Return the site.
+
+        Parameters
+        ----------
+        messages, own
+            As for `SiteRun`.
+        name : str
+            Name of the site in the terms.
+        private : path
+            Table of private records: CSV, Excel or Parquet.
+        least : float, default=0.0
+            Least share of the charged noise variance, from 0 to 1, that this site draws itself. With 1 the site relies
+            on no other site, and the model gets noisier.
+        """
+        require_cryptography()
+        least = real_between("least", least, 0.0, 1.0)
+        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
+        if isinstance(messages, str | Path):
+            _require_apart(Path(messages), Path(own))
+        terms, terms_digest, _ = _terms_in(transport)
+        if name not in terms.sites:
+            raise InvalidParameterError(
+                f"name={printable(str(name))!r} is not a site of this run: use one of {', '.join(terms.sites)}.",
+                parameter="name",
+            )
+        unlike = other_versions(terms.versions)
+        if unlike:
+            raise SitesError(f"this site has {unlike}: install the same versions at all sites, or agree on a new run.")
+        if (Path(own) / _OWN).exists():
+            raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder, or go on by run.")
+        if transport.get(file_name("join", name), 2**30) is not None:
+            raise SitesError(f"somebody joined as {name} before: find out who, and agree on a new run.")
+        secret, row_key = SigningKey.new_secret(), secrets.token_hex(32)
+        party = {"name": name, "secret": secret.hex(), "terms": terms_digest, "row_key": row_key, "trusted": {}}
+        _write_party(Path(own), party)
+        try:
+            run = cls(transport, own)
+            run._read_private(private)
+            _write_party(Path(own), party | {"records": run._identity()}, replacing=True)
+        except BaseException:
+            # Nothing was sent, so that the name is free.
+            (Path(own) / _OWN).unlink(missing_ok=True)
+            raise
+        body = {"key": run._key.public.hex(), "least": least, "terms": terms_digest, "versions": versions()}
+        run._post.send("join", body)
+        return run
+
+    @classmethod
+    def load(cls, messages: Path | str | Transport, own: Path | str) -> SiteRun:
+        """Return a party of a run whose folder exists."""
+        return cls(messages, own)
+
+    def trust(self, fingerprints: Mapping[str, str]) -> None:
+        """Store fingerprints that other sites stated without the coordinator, for example by telephone."""
+        for name in fingerprints:
+            if name not in self.terms.sites or name == self.name:
+                raise InvalidParameterError(
+                    f"fingerprints names {printable(str(name))!r}, which is not another site of this run.",
+                    parameter="fingerprints",
+                )
+        party = self._party()
+        tidy = {name: str(value).strip().lower() for name, value in fingerprints.items()}
+        _write_party(self._own, party | {"trusted": {**party.get("trusted", {}), **tidy}}, replacing=True)
+
+    def run(
+        self,
+        private: Path | str | None = None,
+        *,
+        ledger: Any = None,
+        patience: float | None = None,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> SiteRun:
+        """Take part until the model is there, and write it into the own folder.
+
+        The secret key of an attempt is in the memory of this process only. If the process ends, the attempt is lost.
+
+        Parameters
+        ----------
+        private : path, optional
+            The site's table, the same as for `join`. The coordinator has none.
+        ledger : LedgerAccount, optional
+            Account of the site's data set, which is charged before noise is drawn, and may refuse.
+        patience : float, optional
+            Seconds to wait for others. By default there is no limit.
+        on_wait : callable, optional
+            Gets a sentence when this party waits for another one.
+
+        Raises
+        ------
+        StillWaiting
+            When the patience is over. Call `run` again to go on.
+        SitesError
+            If the run cannot go on. What was drawn stays charged.
+        """
+        if (private is None) is not (self.name == COORDINATOR):
+            needed = "the coordinator has no records" if private is not None else "give the site's table of records"
+            raise InvalidParameterError(f"private={private!r} cannot be right: {needed}.", parameter="private")
+        if ledger is not None and not hasattr(ledger, "one_release"):
+            raise InvalidParameterError(
+                f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got "
+                f"a {type(ledger).__name__}.",
+                parameter="ledger",
+            )
+        waiting = Patience(patience, on_wait)
+        with guard_private_rows(), one_thread(), unheard():
+            if private is not None and self._site is None:
+                self._read_private(private)
+                self._require_same_records()
+            public = self._public_rows()
+            exchange = self._begin(waiting, ledger)
+            self._fit(public, exchange)
+        return self
+
+    # What follows is not public.
+
+    def _party(self) -> dict[str, Any]:
+        path = self._own / _OWN
+        try:
+            party = read_json(path, lambda reason: FileError(f"{path} cannot be read ({reason}): restore the file."))
+        except FileNotFoundError:
+            raise FileError(f"own={str(self._own)!r} holds no party of a run: begin with new or join.") from None
+        if not isinstance(party, dict) or not {"name", "secret", "terms"} <= set(party):
+            raise FileError(f"{path} is damaged: restore the file.")
+        return party
+
+    def _read_tables(self, private: Path) -> Tables:
+        """Read public rows, whose digest the sites sign, and private ones as the public rows show them."""
+        copy = self._own / _PUBLIC
+        content = public_file(self._transport, _PUBLIC)
+        if digest_of(content) != self.terms.public_digest:
+            raise SitesError(f"{_PUBLIC} is not the file of the terms: get the file from the coordinator again.")
+        replace_own_file(copy, content)
+        files = TableFiles(
+            private=private,
+            public=copy,
+            target=self.terms.target,
+            classes=list(self.terms.classes),
+            unit=self.terms.unit,
+            drop=self.terms.drop,
+        )
+        return file_tables(files, ReadOptions(blanks=True, on_bad_record="zero"))
+
+    def _public_rows(self) -> _Public:
+        """Return public rows with the estimator's checks."""
+        if self._tables is None:
+            # Public rows are read the same way at every party. The coordinator reads them as records, too, of which
+            # only columns and kinds are used.
+            self._tables = self._read_tables(self._example_file())
+        method, tables = self._estimator(), self._tables
+        rows = PreparedRows(method, tables.X_public)
+        rows.warn(None)
+        label = np.array([sorted_classes(method.classes)[0]])
+        public = arguments.public_table(method, rows.X_public)
+        arguments.checked_tables(method, public.iloc[:1], label, rows.X_public)
+        numbers = public_unit_numbers(tables.public_units, len(public))
+        units = PublicUnits(numbers, private=self.terms.unit is not None)
+        example = CheckedRecords.in_memory(public.iloc[:1], label, row_check(method, public))
+        self._method = method
+        return _Public(rows, public, units, example)
+
+    def _example_file(self) -> Path:
+        """Return a table of made-up records for a coordinator: some public rows with the first class."""
+        path = self._own / "example.csv"
+        content = public_file(self._transport, _PUBLIC)
+        if digest_of(content) != self.terms.public_digest:
+            raise SitesError(f"{_PUBLIC} is not the file of the terms: get the file from the coordinator again.")
+        copy = self._own / _PUBLIC
+        replace_own_file(copy, content)
+        files = TableFiles(private=path, public=copy, target=self.terms.target, classes=list(self.terms.classes))
+        table = files.read(copy).iloc[:2]
+        table[self.terms.target] = str(self.terms.classes[0])
+        if self.terms.unit is not None:
+            table[self.terms.unit] = "1"
+        replace_own_file(path, table.to_csv(index=False))
+        return path
+
+    def _estimator(self) -> LabelMomentsClassifier:
+        terms = self.terms
+        return LabelMomentsClassifier(
+            classes=None if self._tables is None else self._tables.classes,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            relation=terms.relation,
+            rounds=terms.rounds,
+            statistics=list(terms.statistics) or None,
+            on_bad_record="zero",
+            random_state=0,
+        )
+
+    def _read_private(self, private: Path | str) -> None:
+        """Read and check the private table."""
+        with guard_private_rows():
+            self._tables = self._read_tables(Path(private))
+            method, tables = self._estimator(), self._tables
+            rows = PreparedRows(method, tables.X_public)
+            X, y, public = arguments.checked_tables(
+                method, rows.private(tables.X_private), tables.y_private, rows.X_public
+            )
+            owners = Owners.of(tables.units, len(X), zeroes=True)
+            units = None
+            if owners.units is not None:
+                shares = 1 / np.bincount(owners.numbers)[owners.numbers]
+                units = UnitsByPlace.of_present(owners.present, owners.numbers, shares)
+            records = CheckedRecords.in_memory(X, y, row_check(method, public, units=units))
+            self._site = _Site(records, owners.n_units)
+
+    def _identity(self) -> str:
+        """Return a keyed digest of the site's records, for its own folder. Private."""
+        site = self._site
+        if site is None:
+            raise DataError("there are no private records.")
+        checksums = RowChecksums(bytes.fromhex(self._party()["row_key"]))
+        blocks = site.records.blocks or ()
+        total = sum(checksums.of(block.rows, block.targets) for block in blocks) % 2**128
+        return digest([total, site.records.n_records, site.n_units])
+
+    def _require_same_records(self) -> None:
+        if self._party().get("records") != self._identity():
+            raise DataError(
+                "the private records changed since this site joined, so nothing was sent: give the table of join, or "
+                "agree on a new run."
+            )
+
+    def _members(self, waiting: Patience) -> tuple[str, tuple[float, ...]]:
+        """Wait for all sites, and return the digest of terms and members, and the least noise of each site."""
+        joined: dict[str, tuple[str, float]] = {}
+        for _ in waiting.looks(lambda: f"{self.name} is waiting for {_missing(self.terms.sites, joined)} to join."):
+            for name in self.terms.sites:
+                content = self._transport.get(file_name("join", name), 2**16)
+                if name in joined or content is None:
+                    continue
+                body, public, run = first_of(content, "join", lambda body: bytes.fromhex(body["key"]), name)
+                joined[name] = self._joined(name, body, run), body["least"]
+                self._post.keys[name] = public
+            if len(joined) == len(self.terms.sites):
+                break
+        if self._post.keys[self.name] != self._key.public or len(set(self._post.keys.values())) <= len(joined):
+            raise SitesError(
+                "two parties have one key, or somebody else joined under the name of this site: agree on a new run."
+            )
+        members = {name: joined[name][0] for name in self.terms.sites}
+        return digest([self._terms_digest, members]), tuple(joined[name][1] for name in self.terms.sites)
+
+    def _joined(self, name: str, body: Any, run: str) -> str:
+        """Return the digest of a site's message that it joins, or raise if it joins another run."""
+        plain = set(body) == {"key", "least", "terms", "versions"} and type(body["least"]) is float
+        if not plain or not 0 <= body["least"] <= 1:
+            raise SitesError(f"{name} joined by a message that this version does not know: install the same version.")
+        if run != self.terms.run or body["terms"] != self._terms_digest:
+            raise SitesError(
+                f"{name} joined other terms than {self.name}: compare the folders, and agree on a new run."
+            )
+        if body["versions"] != self.terms.versions:
+            raise SitesError(f"{name} has other versions than the terms state: install the same versions at all sites.")
+        return digest(body)
+
+    def _begin(self, waiting: Patience, ledger: Any) -> SiteExchange | CoordinatorExchange:
+        """Return the exchange after all sites approved the members."""
+        if self._exchange is not None:
+            self._exchange.patience = waiting
+            return self._exchange
+        roster, least = self._members(waiting)
+        if self.name != COORDINATOR:
+            self._require_trusted()
+            self._post.send("approve", {"roster": roster})
+        approved: dict[str, Any] = {}
+        for _ in waiting.looks(
+            lambda: f"{self.name} is waiting for {_missing(self.terms.sites, approved)} to approve."
+        ):
+            for name in self.terms.sites:
+                message = self._post.read("approve", name)
+                if message is not None:
+                    approved[name] = message[0]
+            if len(approved) == len(self.terms.sites):
+                break
+        for name, body in approved.items():
+            if body != {"roster": roster}:
+                raise SitesError(
+                    f"{name} approved other members than {self.name} sees, so somebody showed them different messages: "
+                    "nothing was drawn; compare the fingerprints of all sites again."
+                )
+        noise = self.terms.noise(least)
+        if self.name == COORDINATOR:
+            coordinator = CoordinatorExchange(self.terms, self._post, roster, waiting)
+            coordinator.noise = noise
+            coordinator.resume()
+            self._exchange = coordinator
+        else:
+            self._exchange = SiteExchange(self.terms, self._post, roster, waiting, noise=noise, journal=self._journal)
+        self._payer = _Payer(self, ledger, noise)
+        return self._exchange
+
+    def _require_trusted(self) -> None:
+        """Raise if a site was not approved by the fingerprint of its key."""
+        trusted = self._party().get("trusted", {})
+        for name in self.terms.sites:
+            if name == self.name:
+                continue
+            own = fingerprint(self._post.keys[name])
+            if name not in trusted:
+                raise SitesError(
+                    f"{name} is not approved yet: ask {name} for its fingerprint by telephone, and trust {name} if it "
+                    f"is {own}."
+                )
+            if trusted[name] != own:
+                raise SitesError(
+                    f"the key of {name} in the folder has another fingerprint than {name} stated, so somebody may "
+                    f"pretend to be {name}: nothing was sent; compare the fingerprints again."
+                )
+
+    def _fit(self, public: _Public, exchange: SiteExchange | CoordinatorExchange) -> None:
+        """Open the number of units and all sums, and store what follows from them."""
+        method, relation = self._method or self._estimator(), Relation(self.terms.relation)
+        total = float(len(public.table))
+        if relation is Relation.REPLACE_ONE:
+            total = float(self._count(exchange))
+        has_units = self.terms.unit is not None
+        n_units = int(total) if relation is Relation.REPLACE_ONE else 1
+        budget, rule = MomentsSteps.budget_of(method, n_units, None, has_units=has_units)
+        records = public.example if self._site is None else self._site.records
+        classes = sorted_classes(method.classes)
+        steps = _SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
+        steps.shared = _Shared(self, exchange, self._payer, public.example)
+        method.result_ = run_steps(steps)
+        public.rows.publish(method)
+        # The last key of this process.
+        exchange.attempt = None
+        self._store(method)
+
+    def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
+        """Open the number of units of all sites, which is public when a unit is replaced."""
+        coming = coming_sum(None, 0)
+        if isinstance(exchange, CoordinatorExchange):
+            return total_units(exchange.open(coming, None, 0.0, 0.0), self.terms)
+        own = 0 if self._site is None else self._site.n_units
+        return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
+
+    def _store(self, method: LabelMomentsClassifier) -> None:
+        """Keep the model, its guarantee and certificate, and write them."""
+        payer = self._payer
+        charges = payer.public_charges()
+        meter = SiteSumsMeter(self.terms.budget, self.terms.attempts)
+        meter.charge_again(charges)
+        cost, noise = meter.cost(), payer.noise
+        epsilon = max(epsilon_at(cost, self.terms.delta), 1e-9)
+        budgets = {1: Budget(epsilon=min(epsilon * (1 + 1e-9), 1e12), delta=self.terms.delta)}
+        at = self.terms.at_sites
+        if at > 1:
+            several = epsilon_at(cost, self.terms.delta, sites=at)
+            budgets[at] = Budget(epsilon=several * (1 + 1e-9), delta=self.terms.delta)
+        words = [
+            f"At most {noise.colluding} of the {noise.n_sites} sites show what they know to each other or to the "
+            "coordinator, and the other sites follow the protocol. If all sites do, the Gaussian privacy of what is "
+            f"published is {noise.factor(noise.n_sites):.3f} times that of this guarantee.",
+            f"A person with records at one site is protected at epsilon {budgets[1].epsilon:.4g}"
+            + ("." if at == 1 else f", and a person with records at {at} sites at epsilon {budgets[at].epsilon:.4g}."),
+        ]
+        stated = method.result_.guarantee
+        assumptions = (*words, *stated.assumptions)
+        guarantee = replace(
+            stated,
+            epsilon=epsilon,
+            assumptions=assumptions,
+            accounting=f"{meter.accounting}, in parts at {noise.n_sites} sites",
+            groups=(),
+            delta_rule="given",
+        )
+        method.result_ = replace(method.result_, guarantee=guarantee, charges=tuple(charges))
+        self.model_, self.guarantee_ = method, guarantee
+        certificate = certificate_of_sites(noise, budgets, charges)
+        self.certificate_ = certificate | {"for_release": bool(guarantee.for_release)}
+        save_classifier(method.student_, self._own / STUDENT)
+        replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
+        replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
+
+    def summary(self) -> dict[str, Any]:
+        """Return public facts about the finished run as plain values."""
+        drift = self.model_.drift_
+        statistics = [
+            {"title": one.table.title, "rows": [list(row) for row in one.table.rows]}
+            for one in self.model_.result_.releases
+            if one.table is not None
+        ]
+        return {
+            "sites": list(self.terms.sites),
+            "guarantee": self.guarantee_.to_dict(),
+            "sums": len(self.model_.result_.releases),
+            "drift": None if drift is None else {"alarm": bool(drift.alarm), "undecided": bool(drift.undecided)},
+            "statistics": statistics,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """Return what this party sees in the folder of messages, without reading records."""
+        seen = {name: fingerprint(public) for name in self.terms.sites if (public := self._seen_key(name)) is not None}
+        approved = [name for name in seen if self._post.read("approve", name) is not None]
+        attempts = [one for one in range(1, self.terms.attempts + 1) if self._post.read("start", COORDINATOR, one)]
+        now = attempts[-1] if attempts else 0
+        opened = 0
+        while now and any(self._post.read("opened", COORDINATOR, one, opened) for one in attempts):
+            opened += 1
+        lost = {one: [name for name in seen if self._post.read("lost", name, one) is not None] for one in attempts}
+        trusted = self._party().get("trusted", {})
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "terms": self.terms.words(),
+            "joined": seen,
+            "trusted": sorted(name for name, own in seen.items() if trusted.get(name) == own),
+            "approved": approved,
+            "attempts": len(attempts),
+            "most_attempts": self.terms.attempts,
+            "opened_sums": opened,
+            "lost": {str(one): names for one, names in lost.items() if names},
+            "charges": self._journal.charges(),
+            "done": (self._own / SUMMARY).exists(),
+            "problems": list(self._post.problems.values()),
+        }
+
+    def _seen_key(self, name: str) -> bytes | None:
+        content = self._transport.get(file_name("join", name), 2**16)
+        if content is None:
+            return None
+        try:
+            _, public, _ = first_of(content, "join", lambda body: bytes.fromhex(body["key"]), name)
+        except FileError as error:
+            self._post.problems[file_name("join", name)] = str(error)
+            return None
+        self._post.keys[name] = public
+        return public
+
+
+class _Payer:
+    """Charges a site's own ledger and journal before noise is drawn, and knows the public charges of the run."""
+
+    def __init__(self, run: SiteRun, ledger: Any, noise: SiteNoise) -> None:
+        self._run, self._ledger, self.noise = run, ledger, noise
+        terms = run.terms
+        self.meter = SiteSumsMeter(terms.budget, terms.attempts, self._record)
+        self.number = 0
+        self._opened: dict[int, dict[str, Any]] = {}
+        charges = run._journal.charges()
+        self.meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")} for one in charges])
+        self._drawn = {one["number"] for one in charges}
+        self._base = f"sites {terms.run} {run.name}"
+        # A ledger that knows of a run which the own folder does not know: the folder was restored.
+        self._restored = ledger is not None and not charges and ledger.has_release(self._base)
+
+    def _record(self, charge: dict[str, Any]) -> None:
+        """Write a charge to the journal, then charge the ledger, which may refuse."""
+        run, number = self._run, self.number
+        attempt = run._exchange.now if isinstance(run._exchange, SiteExchange) else 0
+        again = self._restored or number in self._drawn or self._was_sent(number, attempt)
+        run._journal.add({"attempt": attempt, "number": number, **charge})
+        self._drawn.add(number)
+        if self._ledger is None:
+            return
+        terms = run.terms
+        relation = Relation(terms.relation)
+        if again:
+            key, cost = f"{self._base} {attempt} {number}", GaussianCost(charge["sigma"] ** -2, PROMISED_SLACK)
+            budget = Budget(epsilon=cost.epsilon(terms.delta), delta=terms.delta)
+        else:
+            key, cost, budget = self._base, GaussianCost(self.meter.mu**2, PROMISED_SLACK), terms.budget
+        with listen(self._ledger.one_release("sites", release=key)):
+            announce([Group(EVERYONE, budget)], lambda: [cost], relation=relation)
+
+    def _was_sent(self, number: int, attempt: int) -> bool:
+        """Return whether this site sent the sum in an earlier attempt, by its own messages."""
+        earlier = range(1, attempt)
+        return any(self._run._post.read("sum", self._run.name, one, number) is not None for one in earlier)
+
+    def opened(self, number: int, charge: dict[str, Any]) -> None:
+        """Remember what an opened sum cost. Public."""
+        self._opened[number] = charge
+
+    def public_charges(self) -> list[dict[str, Any]]:
+        """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then."""
+        charges = [self._opened[number] for number in sorted(self._opened)]
+        post, terms = self._run._post, self._run.terms
+        for attempt in range(2, terms.attempts + 1):
+            start = post.read("start", COORDINATOR, attempt)
+            if start is not None and len(start[0]) in self._opened:
+                charges.append(self._opened[len(start[0])])
+        return charges
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """Where the sums of a run with several sites come from."""
+
+    run: SiteRun
+    exchange: SiteExchange | CoordinatorExchange
+    payer: _Payer
+    example: CheckedRecords
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _SharedSource(MomentsSource):
+    """A source whose noisy sums are those of all sites. `like` is a public row behind the same map."""
+
+    shared: _Shared
+    like: SumsOfRecords
+
+    def noisy_sum(
+        self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0, *, title: str = "Statistics"
+    ) -> Outcome:
+        """Open the next sum of all sites. A site adds its own noisy numbers under masks. See `MomentsSource`."""
+        del title
+        shared, sums, exchange = self.shared, self.sums, self.shared.exchange
+        first = 1 if sums.relation is Relation.REPLACE_ONE else 0
+        number = first + len(sums.released)
+        sigma = sums.meter.sigma(share)
+        variance = noise_variance(sigma, query.sensitivity(sums.relation))
+        require_no_wrap(shared.payer.noise, variance)
+        shape = exact_total(self.like, query, 0)[0].shape
+        units = total_weight if first else float(sum(shared.run.terms.most_units))
+        spread = float(np.sqrt(float(shared.payer.noise.opened(variance))))
+        coming = coming_sum(query, number)
+        if isinstance(exchange, CoordinatorExchange):
+            entries = exchange.open(coming, query, spread, units)
+        else:
+            place = exchange.place
+
+            def contribute() -> list[int]:
+                shared.payer.number = number
+                total, records = exact_total(self.blocks, query, number)
+                self.same.require(records)
+                return sums.charge_and_draw_part(query, total, share, site=place)
+
+            entries = exchange.open(coming, query, spread, units, contribute)
+        charged = shared.payer.noise.charged(variance)
+        shared.payer.opened(number, {"sigma": sigma, "variance": charged, "entries": len(entries)})
+        return read_sum(sums, query, entries, share, total_weight, shape)
+
+    def reading(self, transform: Any, *, nonnegative: bool) -> _SharedSource:
+        """Return the same records behind another map of the library."""
+        blocks, like = self.blocks.reading(transform), self.like.reading(transform)
+        return replace(self, blocks=blocks, like=like, nonnegative=nonnegative)
+
+
+class _SharedSteps(MomentsSteps):
+    """The steps of label moments, with the sums of all sites."""
+
+    shared: _Shared
+
+    def prepare(self) -> None:
+        """Choose the map as for one site, and the meter of this site."""
+        super().prepare()
+        self.meter = self.shared.payer.meter
+
+    def _source(self) -> MomentsSource:
+        source = super()._source()
+        blocks: Any = source.blocks
+        # Its own features: those of the site's records are kept between passes.
+        like = SumsOfRecords(self.shared.example, blocks.features.reading(blocks.features.transform))
+        return _SharedSource(
+            blocks=blocks,
+            nonnegative=source.nonnegative,
+            sums=replace(source.sums, parts=self.shared.payer.noise),
+            same=source.same,
+            shared=self.shared,
+            like=like,
+        )
+
+
+def _require_apart(messages: Path, own: Path) -> None:
+    """Raise if secrets would lie in the folder that others see, or the other way round."""
+    shared, secret = messages.absolute().resolve(), own.absolute().resolve()
+    if shared == secret or shared in secret.parents or secret in shared.parents:
+        raise InvalidParameterError(
+            f"own={str(own)!r} must be a folder apart from messages={str(messages)!r}, since it holds a secret key.",
+            parameter="own",
+        )
+    if not shared.is_dir():
+        raise FileError(f"messages={str(messages)!r} must be a folder that exists.")
+
+
+def _write_party(own: Path, party: dict[str, Any], *, replacing: bool = False) -> None:
+    with file_errors(lambda reason: f"own={str(own)!r} cannot be written ({reason}): choose another folder."):
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not replacing and (own / _OWN).exists():
+            raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder.")
+        replace_own_file(own / _OWN, json.dumps(party) + "\n")
+
+
+def _terms_in(transport: Transport) -> tuple[RunTerms, str, bytes]:
+    """Return the terms, the digest of their message, and the coordinator's key."""
+    content = transport.get(file_name("terms", COORDINATOR), 2**20)
+    if content is None:
+        raise FileError("messages hold no terms of a run: get the coordinator's files first.")
+    body, public, run = first_of(content, "terms", lambda body: bytes.fromhex(body["key"]), COORDINATOR)
+    if set(body) != {"terms", "key"}:
+        raise FileError("the terms of the run are of another version: install the same version of dpensemble.")
+    terms = RunTerms.from_dict(body["terms"])
+    if terms.run != run:
+        raise FileError("the terms of the run name another run: get the coordinator's files again.")
+    return terms, digest(body), public
+
+
+def _public_bytes(public: Path | str | pd.DataFrame) -> bytes:
+    """Return public rows in CSV."""
+    if isinstance(public, pd.DataFrame):
+        return public.to_csv(index=False).encode()
+    path = Path(public)
+    if path.suffix.lower() == ".csv":
+        with file_errors(lambda reason: f"public={str(public)!r} cannot be read ({reason}): give another file."):
+            return path.read_bytes()
+    files = TableFiles(private=path, public=path, target="", classes=["a", "b"])
+    return files.read(path, guess=True).to_csv(index=False).encode()
+
+
+def _missing(sites: Sequence[str], there: Mapping[str, Any]) -> str:
+    return ", ".join(name for name in sites if name not in there)

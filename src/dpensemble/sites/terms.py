@@ -1,0 +1,212 @@
+"""The public terms of a run of several sites, which every site reads before it signs them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dpensemble._checks import declared_labels, delta_of, integer_between, member, printable, real_between
+from dpensemble._same_code import versions
+from dpensemble.cost import GaussianCost
+from dpensemble.errors import InvalidParameterError
+from dpensemble.guarantee import Budget
+from dpensemble.moments.learning import statistics_of
+from dpensemble.relations import Relation
+from dpensemble.releases.parts import MOST_SITES, SiteNoise, SiteSumsMeter, epsilon_at
+
+#: Name of the party that adds masked sums.
+COORDINATOR = "coordinator"
+#: Units of all sites together, at most: their sum is then below 2**62 whole units in every entry.
+MOST_UNITS = 2**28
+# A name is also a part of a file's name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of bytes, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTerms:
+    """What the sites of a run agree on. Public.
+
+    Parameters
+    ----------
+    sites : tuple of str
+        Names of the sites, at least ``colluding + 2``. No site joins later.
+    most_units : tuple of int
+        Most units of each site. Their sum is at most ``2**28``. A site with more units than that does not refuse, since
+        a refusal would show its number.
+    classes : tuple
+        All possible labels.
+    target : str
+        Column of every private table that holds the label.
+    epsilon, delta : float
+        Budget of a run in which no attempt is lost.
+    colluding : int, default=1
+        Number of sites that may show everything to each other and to the coordinator.
+    at_sites : int, default=1
+        Number of sites at which one person may have records. The certificate states the privacy of such a person.
+    attempts : int, default=2
+        Most attempts. A lost attempt costs each site up to one sum more.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Neighbouring relation. Under the first the number of units of all sites together is public.
+    unit : str, optional
+        Column that names the person, if a person can have several records.
+    drop : tuple of str
+        Columns to leave out.
+    statistics : tuple of str
+        More released statistics. See `LabelMomentsClassifier`.
+    rounds : int, optional
+        Number of noisy sums of labels. See `LabelMomentsClassifier`.
+    public_digest : str
+        SHA-256 of the file of public rows.
+    versions : dict of str to str
+        Versions of this library and of those that fit the model, which are the same at every site.
+    run : str
+        Random name of the run.
+    """
+
+    sites: tuple[str, ...]
+    most_units: tuple[int, ...]
+    classes: tuple[Any, ...]
+    target: str
+    epsilon: float
+    delta: float
+    public_digest: str
+    versions: dict[str, str]
+    run: str
+    colluding: int = 1
+    at_sites: int = 1
+    attempts: int = 2
+    relation: str = Relation.REPLACE_ONE.value
+    unit: str | None = None
+    drop: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_sites()
+        real_between("epsilon", self.epsilon, 1e-3, 100.0)
+        delta_of(self.delta)
+        member("relation", self.relation, Relation)
+        declared_labels(list(self.classes))
+        statistics_of(list(self.statistics))
+        integer_between("attempts", self.attempts, 1, 20)
+        integer_between("at_sites", self.at_sites, 1, len(self.sites))
+        if self.rounds is not None:
+            integer_between("rounds", self.rounds, 1, 100)
+        for name in (self.target, *self.drop, *(() if self.unit is None else (self.unit,))):
+            if not (isinstance(name, str) and 0 < len(name) <= 1000):
+                raise InvalidParameterError(f"a column of the terms must be named by a text; got {name!r}.")
+        for name, value in (("public_digest", self.public_digest), ("run", self.run)):
+            if not (isinstance(value, str) and _DIGEST.fullmatch(value)):
+                raise InvalidParameterError(f"{name} of the terms must have 64 hexadecimal digits.", parameter=name)
+        plain = all(isinstance(text, str) for pair in self.versions.items() for text in pair)
+        if not plain or len(self.versions) > 20:
+            raise InvalidParameterError("versions of the terms must be a few texts.", parameter="versions")
+
+    def _check_sites(self) -> None:
+        for name in self.sites:
+            if not (isinstance(name, str) and _NAME.fullmatch(name)) or name.lower() == COORDINATOR:
+                raise InvalidParameterError(
+                    f"sites has the name {printable(str(name))!r}: use letters, digits and hyphens, at most 40, and "
+                    f"not {COORDINATOR!r}.",
+                    parameter="sites",
+                )
+        if len({name.lower() for name in self.sites}) < len(self.sites):
+            raise InvalidParameterError("sites names a site twice, or two names differ only in capitals.")
+        # Checks their number and the number of colluding ones.
+        self.noise()
+        if len(self.most_units) != len(self.sites):
+            raise InvalidParameterError("most_units must have one number for each site.", parameter="most_units")
+        for most in self.most_units:
+            integer_between("most_units", most, 1, MOST_UNITS)
+        if sum(self.most_units) > MOST_UNITS:
+            raise InvalidParameterError(
+                f"most_units add up to {sum(self.most_units):,}, but the sites may have {MOST_UNITS:,} units together: "
+                "declare smaller numbers.",
+                parameter="most_units",
+            )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        sites: Sequence[str],
+        classes: Sequence[Any],
+        target: str,
+        public: bytes,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        most_units: Sequence[int] | None = None,
+        **others: Any,
+    ) -> RunTerms:
+        """Return new terms with the versions of this process. By default all sites may have the same many units."""
+        names = tuple(sites)
+        most = [MOST_UNITS // max(len(names), 1)] * len(names) if most_units is None else most_units
+        more: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in others.items()}
+        return cls(
+            sites=names,
+            most_units=tuple(most),
+            classes=tuple(declared_labels(list(classes))),
+            target=target,
+            epsilon=epsilon,
+            delta=delta,
+            public_digest=digest_of(public),
+            versions=versions(),
+            run=secrets.token_hex(32),
+            **more,
+        )
+
+    @classmethod
+    def from_dict(cls, given: Any) -> RunTerms:
+        """Return the terms of plain values, or raise an error that states what is wrong with them."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(given, Mapping) or set(given) != names:
+            raise InvalidParameterError(
+                "the terms of the run have other entries than this version of dpensemble knows."
+            )
+        plain: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+        for name in ("sites", "most_units", "classes", "drop", "statistics"):
+            if not isinstance(plain[name], tuple) or len(plain[name]) > MOST_SITES:
+                raise InvalidParameterError(f"{name} of the terms must be a short list.", parameter=name)
+        if not isinstance(plain["versions"], dict):
+            raise InvalidParameterError("versions of the terms must be a few texts.", parameter="versions")
+        return cls(**plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the terms as plain values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    def noise(self, least: Sequence[float] = ()) -> SiteNoise:
+        """Return how the sites share the noise. `least` is what each site insists on."""
+        return SiteNoise(len(self.sites), self.colluding, tuple(least))
+
+    @property
+    def budget(self) -> Budget:
+        """Budget of a run in which no attempt is lost."""
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def words(self) -> list[str]:
+        """Return the terms in sentences, for the people who must agree to them."""
+        meter = SiteSumsMeter(self.budget, self.attempts)
+        worst = meter.groups[0].budget.epsilon
+        named = ", ".join(self.sites)
+        lines = [
+            f"Sites: {named}. Up to {self.colluding} of them may collude with the coordinator.",
+            f"Epsilon {self.epsilon:g} at delta {self.delta:g} for a person with records at one site, and at most "
+            f"{worst:.3g} if all {self.attempts} attempts are needed.",
+        ]
+        if self.at_sites > 1:
+            most = epsilon_at(GaussianCost(meter.mu**2), self.delta, sites=self.at_sites)
+            lines.append(f"Epsilon {most:.3g} for a person with records at {self.at_sites} sites.")
+        if self.relation == Relation.REPLACE_ONE.value:
+            lines.append("The number of units of all sites together becomes public. That of one site does not.")
+        return lines
