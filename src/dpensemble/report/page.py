@@ -23,6 +23,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
+from dpensemble.report.life_table import life_table_view
 from dpensemble.report.quality import KnownArea, quality_lines, quality_sections
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
 from dpensemble.report.sections import History, sections_of_some_runs
@@ -44,7 +45,7 @@ _MEASURES = {
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
+_SHOWN_ABOVE = frozenset({"life_table", "released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -64,6 +65,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_header(record),
         **_verdict(record),
         "palettes": GROUP_COLOURS,
+        "life": life_table_view(record),
         "released": _released(record) if record.released_sums else None,
         **sections_of_some_runs(record, private),
         **quality_sections(record, is_private=private is not None),
@@ -76,11 +78,11 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
-    return legible(_template().render(view))
+    return legible(_template("template.html" if record.life_table is None else "life_table.html").render(view))
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@lru_cache(maxsize=2)
+def _template(name: str) -> Template:
     """Return the compiled page. Compiling takes longer than writing a page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
 
@@ -91,7 +93,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("template.html")
+    return environment.get_template(name)
 
 
 def _header(record: RunRecord) -> dict[str, Any]:
