@@ -98,6 +98,11 @@ def _declared(own: dict[str, Any]) -> DeclaredLifeTable:
         name, values = _column_and_values("strata", text, "sex=f,m")
         if name in strata:
             raise InvalidParameterError(f"strata names {name!r} twice: give each column once.", parameter="strata")
+        if len(set(values)) < max(2, len(values)):
+            raise InvalidParameterError(
+                f"strata={text!r:.80} must declare two or more different values: leave it out, or give all of them.",
+                parameter="strata",
+            )
         strata[name] = values
     budget = {name: own[name] for name in ("epsilon", "delta", "insecure_release_seed")}
     return DeclaredLifeTable(

@@ -47,7 +47,7 @@ _LEVEL = 0.95
 # Step sizes of the random walks of logits, the prior of the first logit, and the range of logits.
 _STEPS = (0.05, 0.2, 0.6)
 _FIRST, _FIRST_SPREAD, _LOGITS = -3.0, 3.0, 12.0
-_ITERATIONS, _TOLERANCE = 40, 1e-4
+_ITERATIONS, _TOLERANCE, _LEAST_STEP = 40, 1e-4, 1e-3
 # Draws for the quantile of the largest deviation, from a fixed public seed.
 _DRAWS = 4000
 
@@ -295,11 +295,11 @@ class LifeTableEstimate:
     def curves(self) -> tuple[Curve, ...]:
         """The curve of each stratum."""
         curves = []
-        for name, block in zip(self.strata, self._blocks, strict=True):
-            together = _Observed.of(block, self.spread, range(len(self.kinds)))
+        for name, block, together, own in zip(self.strata, self._blocks, self._together, self._by_kind, strict=True):
             curve = _curve(name, self.ends, together)
             if len(self.kinds) > 1:
-                curve = replace(curve, incidence=tuple(_incidences(self.kinds, block, together, self.spread)))
+                kinds = _incidences(self.kinds, block, together, own, self.spread)
+                curve = replace(curve, incidence=tuple(kinds))
             curves.append(curve)
         return tuple(curves)
 
@@ -308,19 +308,31 @@ class LifeTableEstimate:
         """The test between all strata, or None with one stratum or without a time with enough people at risk."""
         if len(self.strata) < 2:
             return None
-        return _log_rank([_Observed.of(block, self.spread, [0]) for block in self._blocks])
+        return _log_rank([own[0] for own in self._by_kind])
 
     @cached_property
     def total(self) -> tuple[float, float]:
         """The released number of people in the table, and the standard deviation of its noise."""
-        all_of = [_Observed.of(block, self.spread, range(len(self.kinds))) for block in self._blocks]
-        people = sum(float(one.entering[0] @ one.counts) for one in all_of)
-        return people, math.sqrt(sum(float(one.at_risk_noise[0]) ** 2 for one in all_of))
+        people = sum(float(one.entering[0] @ one.counts) for one in self._together)
+        return people, math.sqrt(sum(float(one.at_risk_noise[0]) ** 2 for one in self._together))
 
     @property
     def _blocks(self) -> list[Floats]:
         """Noisy sums of each stratum: censored, and each kind of event."""
         return np.split(self.noisy, len(self.strata), axis=1)
+
+    @cached_property
+    def _together(self) -> list[_Observed]:
+        """Each stratum's part, with all kinds of events together."""
+        return [_Observed.of(block, self.spread, range(len(self.kinds))) for block in self._blocks]
+
+    @cached_property
+    def _by_kind(self) -> list[list[_Observed]]:
+        """Each stratum's part by kind of event, in which other events count as censorings."""
+        if len(self.kinds) == 1:
+            return [[one] for one in self._together]
+        n_kinds = len(self.kinds)
+        return [[_Observed.of(block, self.spread, [kind]) for kind in range(n_kinds)] for block in self._blocks]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -460,8 +472,11 @@ def _fitted(observed: _Observed, step: float, start: Floats | None) -> _Law:
         gradient = jacobian.T @ weighted[:, -1] - precision @ (logits - mean)
         move = np.clip(np.linalg.solve(information + 1e-9 * np.eye(len(logits)), gradient), -2.0, 2.0)
         now, size = misfit(logits, factor), 1.0
-        while size > 1e-3 and misfit(_limited(logits + size * move), factor) > now:
+        while size > _LEAST_STEP and misfit(_limited(logits + size * move), factor) > now:
             size /= 2
+        if size <= _LEAST_STEP:
+            # No step of this direction is an improvement.
+            break
         logits = _limited(logits + size * move)
         if np.abs(size * move).max() < _TOLERANCE:
             break
@@ -514,10 +529,11 @@ def _curve(name: str, ends: Floats, observed: _Observed) -> Curve:
     )
 
 
-def _incidences(kinds: Sequence[str], block: Floats, together: _Observed, spread: float) -> Iterator[Incidence]:
+def _incidences(
+    kinds: Sequence[str], block: Floats, together: _Observed, own: Sequence[_Observed], spread: float
+) -> Iterator[Incidence]:
     """Yield the cumulative incidence of each kind of event, up to the end of the curve of all events."""
     n_bins, n = together.n_bins, together.n_released()
-    own = [_Observed.of(block, spread, [kind]) for kind in range(len(kinds))]
     smoothed, expected = (
         np.maximum([one[:n_bins] for one in counts], 1e-9)
         for counts in ([one.smoothed for one in own], [one.law.counts for one in own])

@@ -17,7 +17,7 @@ from dpensemble.report.wording import number, percent, shorten
 _MOST_DRAWN, _MOST_TICKS = 4, 6
 # Ticks keep this share of the axis between them.
 _APART = 0.13
-_LINE = 17
+_LINE = 20
 # Below this a test is said to show a difference.
 _SIGNIFICANT, _SMALLEST = 0.05, 0.001
 # Columns of the file, from a curve and from the incidence of a kind of event.
@@ -46,7 +46,7 @@ def life_table_view(record: RunRecord) -> dict[str, Any] | None:
         return None
     curves = table["curves"]
     groups = [curves[start : start + _MOST_DRAWN] for start in range(0, len(curves), _MOST_DRAWN)]
-    competing = len(curves[0]["incidence"]) > 1
+    competing = _competing(table)
     return {
         "what": list(_what(record, table)),
         "at": [_when(table, time) for time in table["at"]],
@@ -55,16 +55,25 @@ def life_table_view(record: RunRecord) -> dict[str, Any] | None:
         "test": _test_in_words(table),
         "limits": list(_limits(record, table)),
         "ends": list(_ends(table)),
-        "free": "free of any event" if competing else "free of the event",
+        "free": _free(table),
         "charts": [_survival_chart(table, group, place) for place, group in enumerate(groups)],
         "incidences": [
-            (f"{_name(curve)}: " if len(curves) > 1 else "", _incidence_chart(table, curve, place))
+            (_name(curve) if len(curves) > 1 else "", _incidence_chart(table, curve, place))
             for place, curve in enumerate(curves)
             if competing and curve["times"]
         ],
         "tables": [(_name(curve), list(_table_rows(table, curve))) for curve in curves],
         "unit": table["time_unit"] or "time",
     }
+
+
+def life_table_card(record: RunRecord) -> dict[str, Any] | None:
+    """Return what a card states of a life table, all of which is released, or None for a run that made a student."""
+    table = record.life_table
+    if table is None:
+        return None
+    words = [*_what(record, table), *life_table_lines(record)]
+    return {"in_words": words, "not_for": list(_limits(record, table)), **table}
 
 
 def life_table_lines(record: RunRecord) -> Iterator[str]:
@@ -75,7 +84,7 @@ def life_table_lines(record: RunRecord) -> Iterator[str]:
     for curve in table["curves"]:
         median, shares = _summary(table, curve)
         known = [f"{share} at {_when(table, time)}" for time, share in zip(table["at"], shares, strict=True)]
-        yield f"{_name(curve)}: free of the event {', '.join(known)}; half had it by {median}."
+        yield f"{_name(curve)}: {_free(table)} {', '.join(known)}. Half had the event by: {median}."
     if (test := _test_in_words(table)) is not None:
         yield test
     yield from _ends(table)
@@ -84,6 +93,14 @@ def life_table_lines(record: RunRecord) -> Iterator[str]:
 
 def _name(curve: RecordPart) -> str:
     return curve["stratum"] or "Everybody"
+
+
+def _free(table: RecordPart) -> str:
+    return f"free of {'any' if _competing(table) else 'the'} event"
+
+
+def _competing(table: RecordPart) -> bool:
+    return len(table["curves"][0]["incidence"]) > 1
 
 
 def _when(table: RecordPart, time: float) -> str:
@@ -101,16 +118,16 @@ def _what(record: RunRecord, table: RecordPart) -> Iterator[str]:
         yield f"The table is of {units:,} private {plural(unit) if units != 1 else unit}."
     if len(curves) > 1:
         yield f"It has {len(curves)} strata, whose values were declared. Their sizes are released with noise."
-    if len(curves[0]["incidence"]) > 1:
+    if _competing(table):
         yield "Events compete: a curve shows who is free of all of them, and each kind of event has its own chance."
 
 
 def _summary(table: RecordPart, curve: RecordPart) -> tuple[str, list[str]]:
-    """Return by when half had the event, and shares without the event at the declared times, with intervals."""
+    """Return by when half had the event, and shares without the event at declared times, with intervals, in words."""
     median, low, high = curve["median"]
     last = curve["times"][-1] if curve["times"] else None
     if median is None:
-        half = "not known" if last is None else f"not by {_when(table, last)}"
+        half = "not shown" if last is None else f"not by {_when(table, last)}"
         half += "" if low is None else f" (perhaps by {_when(table, low)})"
     else:
         latest = f"{number(high)}" if high is not None else "later than shown"
@@ -140,7 +157,10 @@ def _test_in_words(table: RecordPart) -> str | None:
         if test["p_value"] < _SIGNIFICANT
         else "no difference of strata is shown, which does not prove that there is none"
     )
-    return f"Log-rank test, with the noise in its variance: {chance}; {shows}."
+    of = (
+        f" of code {' or '.join(table['codes']['event'])}, with other events as censorings" if _competing(table) else ""
+    )
+    return f"Log-rank test{of}, with the noise in its variance: {chance}; {shows}."
 
 
 def _limits(record: RunRecord, table: RecordPart) -> Iterator[str]:
@@ -213,10 +233,8 @@ def _line_with_band(
 
 def _survival_chart(table: RecordPart, curves: Sequence[RecordPart], place: int) -> Markup:
     """Draw curves with bands, and the released numbers at risk below them."""
-    below = 58 + 2 * _LINE * len(curves)
-    words = Words(f"survival-{place}", "Curves with 95% bands", table["time_unit"] or "time", "free of the event")
-    if len(curves[0]["incidence"]) > 1:
-        words = Words(words.ident, words.title, words.x, "free of any event")
+    below = 32 + (2 * _LINE + 4) * len(curves)
+    words = Words(f"survival-{place}", "Curves with 95% bands", table["time_unit"] or "time", _free(table))
     last = table["bins"][-1]
     drawing = Drawing(words, last, 1, height=290 + below, left=58, right=26, bottom=48 + below)
     _axes(drawing, table)
@@ -226,9 +244,9 @@ def _survival_chart(table: RecordPart, curves: Sequence[RecordPart], place: int)
         times = curve["times"]
         if times:
             _line_with_band(drawing, css, times, curve["survival"], (curve["low"], curve["high"]), 1.0)
-        y += _LINE + 3
+        y += _LINE + 4
         drawing.text(f"{css}-label", 4, y, shorten(_name(curve), 52), "start")
-        y += _LINE - 1
+        y += _LINE
         for tick in _ticks(table):
             drawing.text("tick", drawing.x(tick), y, _at_risk(table, curve, tick), "middle")
         shown = f"{percent(curve['survival'][-1])} at {_when(table, times[-1])}" if times else "not shown"

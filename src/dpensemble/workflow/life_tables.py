@@ -72,11 +72,9 @@ class DeclaredLifeTable:
         """All declared codes: numbers if all of them are. Raise if one is given twice."""
         codes = [*self.events, *self.censored, *self.competing]
         if len({code.casefold() for code in codes}) < len(codes):
-            raise InvalidParameterError(
-                f"event={','.join(self.events)!r}, censored={','.join(self.censored)!r} and "
-                f"competing={','.join(self.competing)!r} must not share a code: give each code once.",
-                parameter="event",
-            )
+            given = {"event": self.events, "censored": self.censored, "competing": self.competing}
+            words = " and ".join(f"{name}={','.join(own)!r}" for name, own in given.items() if own)
+            raise InvalidParameterError(f"{words} must not share a code: give each code once.", parameter="event")
         return declared_labels(codes)
 
     def model(self) -> LifeTable:
@@ -139,6 +137,12 @@ def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable) -> Tables
                 f"--column {declared.time}=number:1.234,5 with an example, or write times as plain numbers.",
                 parameter="column",
             )
+    known = {"", declared.time, declared.event, *declared.strata}
+    if unknown := [name for name in files.entries.settings()["blank"] or () if name not in known]:
+        raise InvalidParameterError(
+            f"blank names the column {unknown[0]!r}, which no option names: name the time, the event or a stratum.",
+            parameter="blank",
+        )
     return declared_tables(files, declared.time, {name: declared_labels(own) for name, own in declared.strata.items()})
 
 
@@ -237,7 +241,9 @@ def _outcome(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, name
         total, error = estimate.total
         facts |= {"readable_share": round(total / tables.n_units, 4)}
         facts |= {"readable_share_error": round(error / tables.n_units, 6)}
-    record = run_record(empty, replace(tables, classes=[]), _Reader(declared), Measured(seconds=result.seconds, facts=facts))
+    record = run_record(
+        empty, replace(tables, classes=[]), _Reader(declared), Measured(seconds=result.seconds, facts=facts)
+    )
     for name in ("columns", "features", "classes", "target"):
         del record.data[name]
     return Outcome(record=record, private=None, classifier=None, labels=None, certificate=certificate_of_fit(model))

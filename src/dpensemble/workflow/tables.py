@@ -554,7 +554,6 @@ def _purposes(files: TableFiles, number: str, values: Iterable[str]) -> list[tup
                 f"{what}={name!r} is the column of {named[columns.index(name)][1]}, too: name another column.",
                 parameter=what,
             )
-    files.entries.require_columns([number, *values, files.target])
     return named
 
 
