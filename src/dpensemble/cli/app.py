@@ -25,6 +25,7 @@ from dpensemble.cli.options import (
     OF_LABELS,
     OF_NUMBER,
     SIMULATED,
+    Invocation,
     PlainCommand,
     PlainGroup,
     Request,
@@ -340,8 +341,9 @@ def parsed_and_run(arguments: list[str], resumed: Unfinished | None = None) -> i
             _add_name(app, name)
         for name in STATIC_COMMANDS:
             add_static_command(app, name)
-    # `recover` runs the command of a journal.
-    result = app(args=left, prog_name="dpensemble", standalone_mode=False, obj=parsed_and_run)
+    # `recover` runs the command of a journal, and `lifetable` writes one.
+    invocation = Invocation(parsed_and_run, tuple(arguments), resumed)
+    result = app(args=left, prog_name="dpensemble", standalone_mode=False, obj=invocation)
     return result if isinstance(result, int) else 0
 
 

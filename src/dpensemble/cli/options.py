@@ -19,7 +19,7 @@ import json
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -605,6 +605,15 @@ class Unfinished:
 
     overwrite: bool
     folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command line, the interrupted run that it finishes, if any, and the function that runs another one."""
+
+    run: Callable[[list[str], Unfinished], int]
+    arguments: tuple[str, ...]
+    resumed: Unfinished | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from dpensemble.cli.options import Unfinished
 from dpensemble.cli.show_plan import plain_line
 from dpensemble.errors import FileError, InvalidParameterError, VerifierError, file_errors
 from dpensemble.report import RunRecord
+from dpensemble.report.life_table import life_table_lines
 from dpensemble.report.numbers import number_lines
 from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
@@ -57,7 +58,7 @@ def print_run(record: RunRecord, page: Path, student: Path, *, zeroes: bool = Fa
     if "chosen_because" in record.settings:
         console.print(f"Method: {record.settings['title']}. Why: {record.settings['chosen_because']}", markup=False)
     for line in _released(record) if record.released_sums else _answered(record):
-        console.print(line, markup=False)
+        console.print(printable(line), markup=False)
     console.print(f"Noise: {record.noise_in_words}", markup=False)
     if zeroes and not record.data.get("data_is_public"):
         console.print(_bad_records(record), markup=False)
@@ -80,6 +81,7 @@ def _results(record: RunRecord) -> Iterator[str | Table]:
             yield "Scores are exact and for you only, unless the test rows are public (--test-is-public)."
     yield from quality_lines(record)
     yield from number_lines(record)
+    yield from map(printable, life_table_lines(record))
     for hint in _hints(record):
         yield f"Hint: {hint}"
 
@@ -89,10 +91,13 @@ def _where_files_are(record: RunRecord, page: Path, student: Path) -> Iterator[s
     yield f"Report:  {page}"
     if "title" not in record.data:
         yield f"Title:   none; 'dpensemble report {student.parent} --title \"...\"' adds one."
+    if record.life_table is not None:
+        yield f"Table:   {student.parent / RunFile.LIFE_TABLE}"
     decision = record.data.get("decision")
     does = "predicts" if "number" in record.data else "classifies"
     threshold = f" --threshold {decision['threshold']:.4g}" if decision else ""
-    yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' {does} the rows of a file"
+    if record.life_table is None:
+        yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' {does} the rows of a file"
     if "certificate" in record.data:
         file = student.parent / record.data["certificate"]
         yield f"Certificate: {file}; check it by 'dpensemble verify {file}'"
@@ -135,9 +140,13 @@ def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share = record.readable_in_words
     estimate = "" if share is None else f"{share} of the records could be read. "
-    label = "target that is no finite number" if "number" in record.data else "blank or undeclared label"
+    what = "a blank or undeclared label"
+    if "number" in record.data:
+        what = "a target that is no finite number"
+    if record.life_table is not None:
+        what = "a blank or undeclared code, stratum or time"
     return (
-        f"Bad records: {estimate}A record with a {label}, or an entry that cannot be read, adds "
+        f"Bad records: {estimate}A record with {what}, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
     )
 

@@ -542,10 +542,70 @@ def recover(
     """
     given = dict(locals())
     # A module above this one parses command lines.
-    run_command = given.pop("context").obj
+    run_command = given.pop("context").obj.run
     with INTERRUPTS.at_once():
         from dpensemble.cli.runs import recover_run as run_recover  # noqa: PLC0415
     run_recover(**given, run_command=run_command)
+
+
+def lifetable(
+    context: typer.Context,
+    private: Annotated[list[str], option(DATA, "Records: CSV, Excel, Parquet; repeatable. Required.", metavar="FILE")],
+    time: Annotated[list[str], option(DATA, "Column of the time until the event. Required.")],
+    event: Annotated[str, option(DATA, "Column and codes of the event. Required.", metavar="COLUMN=CODES")],
+    bins: Annotated[str, option(DATA, "End of each bin, such as 30,90,180,365. Required.")],
+    out: Annotated[Path, option(OUTPUT, "Folder for report and table. Required.", metavar="FOLDER")],
+    censored: Annotated[str, option(DATA, "Codes of a censoring, comma-separated. [0]")] = "0",
+    competing: Annotated[str | None, option(DATA, "Codes of competing events, each another kind.")] = None,
+    strata: Annotated[
+        list[str] | None, option(DATA, "Column and its possible values; repeatable.", metavar="COLUMN=A,B")
+    ] = None,
+    at: Annotated[str | None, option(DATA, "Ends of bins on the first screen. [up to 3]")] = None,
+    time_unit: Annotated[str | None, option(DATA, "What times count, such as days.", "--time-unit")] = None,
+    unit: Annotated[str | None, option(DATA, "Column naming whose record it is (--unit-name).")] = None,
+    unit_name: Annotated[str | None, typer.Option("--unit-name", hidden=True)] = None,
+    entry: Annotated[str | None, typer.Option("--entry", hidden=True)] = None,
+    column: Annotated[
+        list[str] | None, option(DATA, "How times are written: days=number:1.234,5.", metavar="NAME=KIND")
+    ] = None,
+    blank: _Blank = None,
+    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
+    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
+    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
+    skip_lines: Annotated[
+        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
+    ] = None,
+    sheet: _Sheet = None,
+    epsilon: Annotated[float, option(PRIVACY, "Privacy budget. [1]")] = 1.0,
+    delta: Annotated[float | None, option(PRIVACY, "Its delta. [by the number of records]")] = None,
+    relation: Annotated[Relation, option(PRIVACY, "Neighbouring relation. [replace-one]")] = Relation.REPLACE_ONE,
+    fewest_units: Annotated[
+        int | None, option(PRIVACY, "Public lower bound on private units, for --delta.", "--fewest-units")
+    ] = None,
+    ledger: Annotated[str | None, option(PRIVACY, "File or address of a ledger that must allow it.")] = None,
+    data_set: Annotated[str | None, option(PRIVACY, "Name of the records' account in --ledger.", "--data-set")] = None,
+    insecure_release_seed: Annotated[
+        int | None, option(PRIVACY, "Seed the noise: repeatable, NOT FOR RELEASE.", "--insecure-release-seed")
+    ] = None,
+    title: Annotated[str | None, option(OUTPUT, "Headline of the page.")] = None,
+    overwrite: Annotated[bool, option(OUTPUT, "Replace an earlier run in --out.", "--overwrite")] = False,
+    as_json: Json = False,
+    log_json: Annotated[
+        Path | None, option(OUTPUT, "File for events as lines of JSON, for programs.", "--log-json")
+    ] = None,
+    quiet: Annotated[bool, option(OUTPUT, "No progress bar.", "--quiet")] = False,
+) -> None:
+    """Release a life table: survival curves with bands, numbers at risk and a log-rank test, for one charge.
+
+    Bins, codes and strata are declared. A record with another code, or without a time, adds nothing.
+
+    Example: dpensemble lifetable --private p.csv --time days --event died=1 --bins 30,90,365 --out demo
+    """
+    given = dict(locals())
+    invocation = given.pop("context").obj
+    with INTERRUPTS.at_once():
+        from dpensemble.cli.life_table import run as run_life_table  # noqa: PLC0415
+    run_life_table(invocation, given)
 
 
 def check(
@@ -706,6 +766,7 @@ def add_static_command(app: typer.Typer, name: str) -> None:
 
 
 _COMMANDS: Commands = {
+    "lifetable": lifetable,
     "check": check,
     "compare": compare,
     "gamma": gamma,

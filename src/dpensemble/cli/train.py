@@ -116,7 +116,7 @@ def run(request: Request) -> None:
         start = perf_counter()
         if "budgets" in own:
             _check_budgets(request)
-        model, account = estimator(request), _account(own["ledger"], own["data_set"])
+        model, account = estimator(request), account_of(own["ledger"], own["data_set"])
         files = _table_files(own)
         private = tuple(own["private"] or ())
         Workers.refuse_several_sources(private)
@@ -136,7 +136,7 @@ def run(request: Request) -> None:
                 files = replace(files, entries=replace(files.entries, rules=place.journal.reading_rules))
             first = None if files is None else files.private
             workers = running.enter_context(Workers.opened(first, source, own.get("jobs"), *where))
-            _print_pipes(files)
+            print_pipes(files)
             with pipes_kept(), progress_bar("Reading tables", None):
                 tables = _read_tables(request, files, _read_options(request, model, workers))
             _print_notes(tables, strict=own["strict"])
@@ -148,7 +148,7 @@ def run(request: Request) -> None:
             with (
                 Workers.opened_cluster(own.get("backend"), *where),
                 _warnings(own),
-                listen(partial(_spend, place, log)),
+                listen(partial(noted_spending, place, log)),
             ):
                 rehearsal = rehearse if request.resumed is None else None
                 outcome = run_training(tables, model, ledger=ledger, rehearsal=rehearsal, **options)
@@ -249,7 +249,7 @@ def _read_tables(request: Request, files: TableFiles | None, options: ReadOption
     return file_tables(files, options, budgets=request_of_budgets, seed=seed)
 
 
-def _print_pipes(files: TableFiles | None) -> None:
+def print_pipes(files: TableFiles | None) -> None:
     """State before anything is charged that a run from a pipe cannot be finished later."""
     if files is not None and files.pipes:
         typer.echo(
@@ -290,7 +290,7 @@ def _costs(own: Mapping[str, float | None]) -> dict[str, float] | None:
     return given
 
 
-def _account(ledger: str | None, data_set: str | None) -> Any:
+def account_of(ledger: str | None, data_set: str | None) -> Any:
     """Return the account that must allow the run, or None if no ledger is named."""
     if (ledger is None) is not (data_set is None):
         raise InvalidParameterError("--ledger and --data-set go together: give both, or neither.")
@@ -302,7 +302,7 @@ def _account(ledger: str | None, data_set: str | None) -> Any:
     return Ledger(ledger).account(str(data_set))
 
 
-def _spend(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
+def noted_spending(place: RunFolder, log: Hear, spendings: Sequence[Spending]) -> None:
     """Write down the budget before it is spent, unless a signal has arrived."""
     INTERRUPTS.check()
     budgets = [one.to_dict() for one in spendings]

@@ -77,6 +77,17 @@ class ParquetTable:
             if column in types:
                 require_id_type(f"unit={column!r}", types[column])
 
+    def require_no_dates(self, column: str) -> None:
+        """Raise if the type of a column, in any part, is that of dates, times of day or durations."""
+        import pyarrow as pa  # noqa: PLC0415  takes long to import
+
+        for types in self._types:
+            if column in types and pa.types.is_temporal(types[column]):
+                raise DataError(
+                    f"column {column!r} of {self.path} holds dates or durations: write numbers, such as days since a "
+                    "public date."
+                )
+
     @property
     def files(self) -> list[Path]:
         """The files of the table, in order."""

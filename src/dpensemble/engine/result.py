@@ -73,14 +73,17 @@ class Result(ShownAsSentences):
         lines = [" ".join(self.guarantee.sentences()), self._released()]
         if self.recommendation is not None:
             lines.append(f"Method: {self.recommendation.method}. {self.recommendation.why}")
+        lines.append(self.about_student)
+        return "\n".join(lines)
+
+    @property
+    def about_student(self) -> str:
+        """What the student reads and knows, in a sentence."""
         if not len(self.classes):
-            lines.append(f"The student reads {self.n_features:,} features and predicts a number.")
-            return "\n".join(lines)
+            return f"The student reads {self.n_features:,} features and predicts a number."
         names = ", ".join(map(str, self.classes[:_MOST_NAMED]))
         more = f" and {len(self.classes) - _MOST_NAMED} more" if len(self.classes) > _MOST_NAMED else ""
-        n_classes = len(self.classes)
-        lines.append(f"The student reads {self.n_features:,} features and knows {n_classes} classes: {names}{more}.")
-        return "\n".join(lines)
+        return f"The student reads {self.n_features:,} features and knows {len(self.classes)} classes: {names}{more}."
 
     def __repr__(self) -> str:
         return f"<Result: {str(self).splitlines()[0]}>"
@@ -90,6 +93,8 @@ class Result(ShownAsSentences):
         if self.releases == MODELS:
             return "Released: the models themselves."
         if not self.voted:
+            if len(self.releases) == 1:
+                return "Released: 1 noisy sum, and what was computed from it."
             return f"Released: {len(self.releases)} noisy sums, and what was computed from the sums."
         # The number of labels depends on the votes, and nothing protects the number.
         if self.guarantee.basis is Basis.DATA_DEPENDENT and not self.guarantee.fixed_number:

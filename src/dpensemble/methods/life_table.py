@@ -25,6 +25,7 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.life_table import (
+    MOST_COMPETING,
     MOST_STRATA,
     LifeTableEstimate,
     LifeTableSum,
@@ -68,6 +69,18 @@ class _Ends(NamedTuple):
     targets: Integers
 
 
+class _LifeTableResult(Result):
+    """The result of a life table, which has curves in place of a student."""
+
+    @property
+    def about_student(self) -> str:
+        """What was computed, in a sentence."""
+        strata = [f"“{name}”" for name in self.student.strata if name]
+        of = f", one for each stratum: {', '.join(strata)}" if strata else ""
+        curves = "curves" if len(strata) > 1 else "curve"
+        return f"The life table has {len(self.student.ends)} bins and {len(strata) or 1} {curves}{of}."
+
+
 class _LifeTableSteps(Steps):
     """The steps of `LifeTable`."""
 
@@ -79,23 +92,29 @@ class _LifeTableSteps(Steps):
 
     def __init__(self, method: LifeTable, rows: _Ends, owners: Owners, fewest_units: int | None) -> None:
         super().__init__(method)
-        self.ends, self.strata = checked_ends(method.bins), method.stratum_names
+        self.ends, self.strata, self.kinds = checked_ends(method.bins), method.stratum_names, method.kinds_of_events
         self.has_units = owners.units is not None
         self.find_budget(owners.n_units, fewest_units, has_units=self.has_units)
         units = None
         if self.has_units:
             # All but one of a unit's records weigh nothing.
             own_rows, targets = owners.kept(rows.table, rows.targets)
-            is_event, good = targets % 2 == 1, targets != BAD
-            chosen = chosen_rows(own_rows["time"].to_numpy(), is_event, good, owners.numbers)
+            good = targets != BAD
+            kinds = np.where(good, targets % (1 + len(self.kinds)), 0)
+            chosen = chosen_rows(own_rows["time"].to_numpy(), kinds, good, owners.numbers)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
         check = RowCheck(
             TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True),
-            np.arange(2 * len(self.strata)),
+            np.arange(self.n_classes),
             True,
             units,
         )
         self.records = CheckedRecords.in_memory(rows.table, rows.targets, check)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of strata by ends."""
+        return (1 + len(self.kinds)) * len(self.strata)
 
     def prepare(self) -> None:
         """Choose the design and its meter from public settings."""
@@ -112,9 +131,9 @@ class _LifeTableSteps(Steps):
             sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
             same=self.records.same,
         )
-        query = LifeTableSum(2 * len(self.strata))
+        query = LifeTableSum(self.n_classes)
         noisy, spread = self.source.noisy_sum(query, 1.0, title="Life table")
-        self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread)
+        self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread, self.kinds)
         advance(1)
 
     def make_student(self) -> LifeTableEstimate:
@@ -124,7 +143,7 @@ class _LifeTableSteps(Steps):
     def make_result(self, student: LifeTableEstimate) -> Result:
         """Return the result of the run."""
         assumptions = (_FIRST_EVENT, *_ASSUMPTIONS) if self.has_units else _ASSUMPTIONS
-        return Result(
+        return _LifeTableResult(
             design=self.design,
             classes=np.asarray(self.strata),
             guarantee=guarantee_of_sums(
@@ -161,6 +180,9 @@ class LifeTable(BaseEstimator):
         censored at the horizon. From 2 to 200 bins. Must not depend on the private records.
     events, censored : sequence
         Codes in the event column of an event, and of a censoring. A record with another code is bad.
+    competing : sequence, default=()
+        Codes of competing events, up to 5, each another kind. The curve is then that of people without any event, and
+        ``incidence`` has the chance of each kind.
     strata : mapping of str to sequence, optional
         Declared values of each column of strata. Every combination is a stratum, up to 20. A record with another value
         is bad.
@@ -185,8 +207,8 @@ class LifeTable(BaseEstimator):
     Notes
     -----
     A bad record (a missing, negative or infinite time, an undeclared code or stratum) adds nothing, still counts as a
-    record, and is never named. Times must all have one unit, which nobody can check here. Left truncation and competing
-    events are not supported: everybody is at risk from time 0, and has an event or is censored.
+    record, and is never named. Times must all have one unit, which nobody can check here. Left truncation is not
+    supported: everybody is at risk from time 0.
 
     References
     ----------
@@ -219,6 +241,7 @@ class LifeTable(BaseEstimator):
         *,
         events: Sequence[Rows] = (1,),
         censored: Sequence[Rows] = (0,),
+        competing: Sequence[Rows] = (),
         strata: Mapping[str, Sequence[Rows]] | None = None,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -255,6 +278,19 @@ class LifeTable(BaseEstimator):
         values = [[f"{column}={value}" for value in given] for column, given in self._strata().items()]
         return tuple(", ".join(names) for names in product(*values))
 
+    @property
+    def kinds_of_events(self) -> tuple[str, ...]:
+        """Names of the kinds of events, that of interest first."""
+        codes = [*self.events]
+        first = ("event",) if not len(self.competing) else (", ".join(map(str, codes)),)
+        return (*first, *map(str, self.competing))
+
+    def check(self) -> None:
+        """Raise for bins, codes or strata that are not declared well. Only public settings are read."""
+        checked_ends(self.bins)
+        self._codes()
+        self._strata()
+
     def design(self, budget: Budget | None = None) -> NoisySums:
         """Return everything public about a run with these settings, before any record is touched."""
         budget = Budget.of(self.epsilon, self.delta) if budget is None else budget
@@ -262,7 +298,7 @@ class LifeTable(BaseEstimator):
             name=self.name,
             title=self.title,
             everyone=(Group(EVERYONE, budget),),
-            n_classes=2 * len(self.stratum_names),
+            n_classes=(1 + len(self.kinds_of_events)) * len(self.stratum_names),
             rounds=1,
             relation=member("relation", self.relation, Relation),
         )
@@ -306,9 +342,7 @@ class LifeTable(BaseEstimator):
         BudgetError
             If the ledger does not cover the release.
         """
-        checked_ends(self.bins)
-        self._codes()
-        self._strata()
+        self.check()
         with guard_private_rows():
             rows = self._checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
@@ -318,19 +352,27 @@ class LifeTable(BaseEstimator):
 
     def _codes(self) -> NDArray[np.generic]:
         """Return the declared codes, checked and sorted."""
-        events, censored = self.events, self.censored
-        for name, codes in (("events", events), ("censored", censored)):
+        given = {"events": self.events, "censored": self.censored, "competing": self.competing}
+        for name, codes in given.items():
             if isinstance(codes, str) or not np.iterable(codes):
                 raise InvalidParameterError(
                     f"{name}={codes!r} is not a list of codes: give one or several, such as {name}=[1].", parameter=name
                 )
-        if set(map(str, events)) & set(map(str, censored)) or not len(events) or not len(censored):
+        words = " and ".join(
+            f"{name}={list(codes)!r}" for name, codes in given.items() if len(codes) or name != "competing"
+        )
+        everything = [*self.events, *self.censored, *self.competing]
+        if len(set(map(str, everything))) < len(everything) or not len(self.events) or not len(self.censored):
             raise InvalidParameterError(
-                f"events={list(events)!r} and censored={list(censored)!r} must each name at least one code, and no "
-                "code twice.",
+                f"{words} must name at least one code of an event and of a censoring, and no code twice.",
                 parameter="events",
             )
-        return _sorted("events", "events and censored", [*events, *censored])
+        if len(self.competing) > MOST_COMPETING:
+            raise InvalidParameterError(
+                f"competing={list(self.competing)!r} has {len(self.competing)} codes: give at most {MOST_COMPETING}.",
+                parameter="competing",
+            )
+        return _sorted("events", "events and censored", everything)
 
     def _strata(self) -> dict[str, list[Rows]]:
         """Return declared values of each column, checked."""
@@ -359,10 +401,16 @@ class LifeTable(BaseEstimator):
         n_records = len(number)
         known = self._codes()
         codes = _ids("events", known, events, n_records)
-        is_event = np.isin(known, np.asarray(list(self.events), dtype=known.dtype))[codes]
+        # Zero is a censoring, and each kind of event has its number.
+        in_order = class_ids_or_bad(known, [*self.censored, *self.events, *self.competing])
+        kinds: Integers = np.empty(len(known), dtype=np.int64)
+        kinds[in_order] = (
+            [0] * len(self.censored) + [1] * len(self.events) + [2 + one for one in range(len(self.competing))]
+        )
+        kinds = kinds[codes]
         good = (codes != BAD) & np.isfinite(number) & (number >= 0)
         # An event beyond the horizon is not seen.
-        is_event &= number <= float(self.bins[-1])
+        kinds = np.where(number <= float(self.bins[-1]), kinds, 0)
         places, declared = np.zeros(n_records, dtype=np.int64), self._strata()
         given = {} if strata is None else {str(name): strata[name] for name in strata}
         if not declared.keys() <= given.keys() or (given and not declared):
@@ -378,8 +426,8 @@ class LifeTable(BaseEstimator):
             # In the order of the declaration.
             order = np.argsort([in_order.tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
-        targets = np.where(good, 2 * places + is_event, BAD)
-        return _Ends(rows_of_times(np.where(good, number, 0.0), good & is_event), targets)
+        targets = np.where(good, (1 + len(self.kinds_of_events)) * places + kinds, BAD)
+        return _Ends(rows_of_times(np.where(good, number, 0.0), good & (kinds > 0)), targets)
 
 
 def _ids(name: str, declared: NDArray[np.generic], entries: Rows, n_records: int) -> Integers:

@@ -12,13 +12,17 @@ then grows with the logarithm of the number of bins, and is least late, where fe
 Everything after `LifeTableSum` reads released numbers only. Counts follow from a law with smooth hazards, whose step
 sizes have the largest evidence. Bands and tests rest on counts that were not smoothed, because these are linear in the
 noise. At risk in a bin is who entered it, less half of those who were censored in it.
+
+Competing events are further ends, with columns of their own in the same sum, so the proof is the same. Their cumulative
+incidence is that of Aalen and Johansen (Scandinavian Journal of Statistics, 1978): the chance to be free of all events
+before a bin, times the share of those at risk who have the event in it. Its band rests on the same linear expansion.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -33,8 +37,8 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.learning import ClassSums
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
 
-#: The most bins and the most strata.
-MOST_BINS, MOST_STRATA = 200, 20
+#: The most bins, the most strata, and the most kinds of competing events.
+MOST_BINS, MOST_STRATA, MOST_COMPETING = 200, 20, 5
 # A curve ends where fewer are at risk, or where the noise is larger than a third of their number.
 _FEWEST_AT_RISK, _DEVIATIONS = 10.0, 3.0
 # Bands hold at once over times at which at least this share is at risk.
@@ -43,7 +47,7 @@ _LEVEL = 0.95
 # Step sizes of the random walks of logits, the prior of the first logit, and the range of logits.
 _STEPS = (0.05, 0.2, 0.6)
 _FIRST, _FIRST_SPREAD, _LOGITS = -3.0, 3.0, 12.0
-_ITERATIONS, _TOLERANCE = 40, 1e-4
+_ITERATIONS, _TOLERANCE, _LEAST_STEP = 40, 1e-4, 1e-3
 # Draws for the quantile of the largest deviation, from a fixed public seed.
 _DRAWS = 4000
 
@@ -125,7 +129,7 @@ class PlacesOfTimes:
 
 @dataclass(frozen=True)
 class LifeTableSum(RecordsQuery[tuple[Floats, float]]):
-    """The class sum of a life table. Classes are strata by ends: ``2 * stratum`` is censored, and the next an event.
+    """The class sum of a life table. Classes are strata by ends: first censored, then each kind of event.
 
     A person adds what `ClassSums` lets a person add, so its proof holds here.
     """
@@ -153,6 +157,19 @@ class _Law:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Incidence:
+    """The cumulative incidence of one kind of event beside others, and its band. Arrays of shape (n_bins,). Public.
+
+    The band holds for the population, at 95 % for all times at once at which a tenth is at risk. NaN at others.
+    """
+
+    kind: str
+    chance: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Curve:
     """The curve of one stratum. All arrays have shape (n_bins,), and all numbers may be published.
 
@@ -167,7 +184,7 @@ class Curve:
     at_risk_noise : ndarray
         Standard deviation of the noise on the number at risk, before counts were smoothed.
     survival, cumulative_hazard : ndarray
-        Kaplan-Meier and Nelson-Aalen curves at the ends of bins.
+        Kaplan-Meier and Nelson-Aalen curves at the ends of bins, of any event if events compete.
     low, high : ndarray
         Band that holds for the population, at 95 % for all times at once at which a tenth is at risk. NaN at others.
     sample_low, sample_high : ndarray
@@ -176,6 +193,8 @@ class Curve:
         Time at which half have had the event, and its interval by the band. Infinite if the curve ends before.
     restricted_mean : tuple of float
         Mean time up to the last time of the curve, and its interval by the band.
+    incidence : tuple of Incidence
+        Cumulative incidence of each kind of event, if events compete. Together they are one less the survival.
     """
 
     stratum: str
@@ -190,6 +209,7 @@ class Curve:
     high: Floats
     sample_low: Floats
     sample_high: Floats
+    incidence: tuple[Incidence, ...] = ()
 
     @property
     def median(self) -> tuple[float, float, float]:
@@ -206,10 +226,15 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, with None for what is not known."""
-        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        plain = {name: [_plain(one) for one in value.tolist()] for name, value in arrays.items()}
         summaries = {"median": self.median, "restricted_mean": self.restricted_mean}
-        return {"stratum": self.stratum, **plain, **{name: [*map(_plain, value)] for name, value in summaries.items()}}
+        plain = _plain_arrays(self) | {name: [*map(_plain, value)] for name, value in summaries.items()}
+        kinds = [{"kind": one.kind, **_plain_arrays(one)} for one in self.incidence]
+        return {"stratum": self.stratum, **plain, "incidence": kinds}
+
+
+def _plain_arrays(one: Curve | Incidence) -> dict[str, list[float | None]]:
+    arrays = {name: value for name, value in vars(one).items() if isinstance(value, np.ndarray)}
+    return {name: [_plain(entry) for entry in value.tolist()] for name, value in arrays.items()}
 
 
 def _plain(value: float) -> float | None:
@@ -233,7 +258,8 @@ def _area(times: Floats, curve: Floats) -> float:
 class LogRank:
     """A log-rank test that all strata have the same hazards. May be published.
 
-    The variance holds the sampling of people and the noise of the release.
+    The variance holds the sampling of people and the noise of the release. If events compete, the test is about the
+    first kind, and who has another event counts as censored then.
     """
 
     statistic: float
@@ -251,33 +277,62 @@ class LifeTableEstimate:
         End of each bin.
     strata : tuple of str
         Names of strata, in the order of the sum. One empty name if there are none.
-    noisy : ndarray of shape (n_bins + 1, 2 * n_strata)
+    noisy : ndarray of shape (n_bins + 1, (1 + n_kinds) * n_strata)
         The released sum.
     spread : float
         Standard deviation of the noise on each of its entries.
+    kinds : tuple of str
+        Names of the kinds of events. The first one is of interest, and the others compete with it.
     """
 
     ends: Floats
     strata: tuple[str, ...]
     noisy: Floats
     spread: float
+    kinds: tuple[str, ...] = ("event",)
 
     @cached_property
     def curves(self) -> tuple[Curve, ...]:
         """The curve of each stratum."""
-        return tuple(
-            _curve(name, self.ends, one, self.spread) for name, one in zip(self.strata, self._observed, strict=True)
-        )
+        curves = []
+        for name, block, together, own in zip(self.strata, self._blocks, self._together, self._by_kind, strict=True):
+            curve = _curve(name, self.ends, together)
+            if len(self.kinds) > 1:
+                kinds = _incidences(self.kinds, block, together, own, self.spread)
+                curve = replace(curve, incidence=tuple(kinds))
+            curves.append(curve)
+        return tuple(curves)
 
     @cached_property
     def log_rank(self) -> LogRank | None:
         """The test between all strata, or None with one stratum or without a time with enough people at risk."""
-        return _log_rank(self._observed, self.spread) if len(self.strata) > 1 else None
+        if len(self.strata) < 2:
+            return None
+        return _log_rank([own[0] for own in self._by_kind])
 
     @cached_property
-    def _observed(self) -> list[_Observed]:
-        """Noisy sums of each stratum, in the order of `_Observed`."""
-        return [_Observed(self.noisy[:, 2 * one : 2 * one + 2], self.spread) for one in range(len(self.strata))]
+    def total(self) -> tuple[float, float]:
+        """The released number of people in the table, and the standard deviation of its noise."""
+        people = sum(float(one.entering[0] @ one.counts) for one in self._together)
+        return people, math.sqrt(sum(float(one.at_risk_noise[0]) ** 2 for one in self._together))
+
+    @property
+    def _blocks(self) -> list[Floats]:
+        """Noisy sums of each stratum: censored, and each kind of event."""
+        return np.split(self.noisy, len(self.strata), axis=1)
+
+    @cached_property
+    def _together(self) -> list[_Observed]:
+        """Each stratum's part, with all kinds of events together."""
+        return [_Observed.of(block, self.spread, range(len(self.kinds))) for block in self._blocks]
+
+    @cached_property
+    def _by_kind(self) -> list[list[_Observed]]:
+        """Each stratum's part by kind of event, in which other events count as censorings."""
+        if len(self.kinds) == 1:
+            return [[one] for one in self._together]
+        n_kinds = len(self.kinds)
+        return [[_Observed.of(block, self.spread, [kind]) for kind in range(n_kinds)] for block in self._blocks]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -287,11 +342,16 @@ class LifeTableEstimate:
 
 
 class _Observed:
-    """One stratum's part of the sum. Counts are in the order: events by bin, censorings by bin, beyond the horizon."""
+    """One stratum's part of the sum. Counts are in the order: events by bin, censorings by bin, beyond the horizon.
 
-    def __init__(self, noisy: Floats, spread: float) -> None:
+    `n_added` states how many released columns were added for events, and for censorings. Their noise adds up.
+    """
+
+    def __init__(self, noisy: Floats, spread: float, n_added: tuple[int, int] = (1, 1)) -> None:
         n_bins = len(noisy) - 1
-        self.n_bins, self.spread = n_bins, spread
+        self.n_bins = n_bins
+        #: Standard deviation of the noise on each sum.
+        self.spreads: Floats = spread * np.sqrt(np.repeat(n_added, (n_bins, n_bins + 1)))
         columns = columns_of_bins(n_bins)
         reverse = n_bins - np.arange(n_bins)
         # Nobody has an event beyond the horizon, so its place is left out.
@@ -302,7 +362,7 @@ class _Observed:
         self.matrix: Floats = np.hstack([events, censored])
         self.sums: Floats = np.concatenate([noisy[1:, 1], noisy[:, 0]])
         self.inverse: Floats = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
-        #: Counts without smoothing, whose noise is `spread` times `inverse`.
+        #: Counts without smoothing, whose noise is `inverse` times that of the sums.
         self.counts: Floats = self.inverse @ self.sums
         entering: Floats = np.zeros((n_bins, 2 * n_bins + 1))
         later = np.triu(np.ones((n_bins, n_bins)))
@@ -312,6 +372,19 @@ class _Observed:
         self.exposed: Floats = entering.copy()
         self.exposed[:, n_bins : 2 * n_bins] -= np.eye(n_bins) / 2
         self.events: Floats = np.eye(n_bins, 2 * n_bins + 1)
+
+    @classmethod
+    def of(cls, block: Floats, spread: float, kinds: Sequence[int]) -> _Observed:
+        """Return sums of some kinds of events together. Other events count as censorings."""
+        own = [1 + kind for kind in kinds]
+        others = [place for place in range(block.shape[1]) if place not in own]
+        sums = np.column_stack([block[:, others].sum(axis=1), block[:, own].sum(axis=1)])
+        return cls(sums, spread, (len(own), len(others)))
+
+    def noise_of(self, linear: Floats) -> Floats:
+        """Return the covariance of the noise on linear functions of counts without smoothing."""
+        moved = linear @ self.inverse * self.spreads
+        return np.asarray(moved @ moved.T)
 
     @cached_property
     def law(self) -> _Law:
@@ -327,14 +400,14 @@ class _Observed:
         """Counts between the noisy ones and the law: with little noise the former, with much noise the latter."""
         expected = self.law.counts
         moved = expected[:, None] * self.matrix.T
-        covariance = self.matrix @ moved + self.spread**2 * np.eye(len(self.sums))
+        covariance = self.matrix @ moved + np.diag(self.spreads**2)
         posterior = expected + moved @ np.linalg.solve(covariance, self.sums - self.matrix @ expected)
         return np.asarray(np.maximum(posterior, 0.0))
 
     @cached_property
     def at_risk_noise(self) -> Floats:
         """Standard deviation of the noise on the number that enters each bin."""
-        return np.asarray(self.spread * np.linalg.norm(self.entering @ self.inverse, axis=1))
+        return np.asarray(np.linalg.norm(self.entering @ self.inverse * self.spreads, axis=1))
 
     def n_released(self) -> int:
         """Return the number of bins before the first one with too few at risk."""
@@ -392,15 +465,18 @@ def _fitted(observed: _Observed, step: float, start: Floats | None) -> _Law:
     logits, factor, information = start, linalg.cho_factor(np.eye(len(sums))), precision
     for _ in range(_ITERATIONS):
         counts, slopes = _expected(logits)
-        factor = linalg.cho_factor((matrix * counts) @ matrix.T + observed.spread**2 * np.eye(len(sums)))
+        factor = linalg.cho_factor((matrix * counts) @ matrix.T + np.diag(observed.spreads**2))
         jacobian = matrix @ (counts[:, None] * slopes)
         weighted = linalg.cho_solve(factor, np.column_stack([jacobian, sums - matrix @ counts]))
         information = jacobian.T @ weighted[:, :-1] + precision
         gradient = jacobian.T @ weighted[:, -1] - precision @ (logits - mean)
         move = np.clip(np.linalg.solve(information + 1e-9 * np.eye(len(logits)), gradient), -2.0, 2.0)
         now, size = misfit(logits, factor), 1.0
-        while size > 1e-3 and misfit(_limited(logits + size * move), factor) > now:
+        while size > _LEAST_STEP and misfit(_limited(logits + size * move), factor) > now:
             size /= 2
+        if size <= _LEAST_STEP:
+            # No step of this direction is an improvement.
+            break
         logits = _limited(logits + size * move)
         if np.abs(size * move).max() < _TOLERANCE:
             break
@@ -415,7 +491,7 @@ def _limited(logits: Floats) -> Floats:
     return limited
 
 
-def _curve(name: str, ends: Floats, observed: _Observed, spread: float) -> Curve:
+def _curve(name: str, ends: Floats, observed: _Observed) -> Curve:
     """Return the curve of one stratum, up to the time at which too few are at risk."""
     n = observed.n_released()
     smoothed, expected = observed.smoothed, observed.law.counts
@@ -429,8 +505,7 @@ def _curve(name: str, ends: Floats, observed: _Observed, spread: float) -> Curve
     sums = np.tril(np.ones((n, n)))
     linear = sums @ scores[:n]
     centre = sums @ -np.log1p(-of_law[:n]) + linear @ observed.counts
-    of_noise = spread * linear @ observed.inverse
-    noise = of_noise @ of_noise.T
+    noise = observed.noise_of(linear)
     steps = (of_law / (left * (1 - of_law)))[:n]
     sampling = np.minimum.outer(np.arange(n), np.arange(n))
     sampling = np.cumsum(steps)[sampling] if n else np.zeros((0, 0))
@@ -454,6 +529,77 @@ def _curve(name: str, ends: Floats, observed: _Observed, spread: float) -> Curve
     )
 
 
+def _incidences(
+    kinds: Sequence[str], block: Floats, together: _Observed, own: Sequence[_Observed], spread: float
+) -> Iterator[Incidence]:
+    """Yield the cumulative incidence of each kind of event, up to the end of the curve of all events."""
+    n_bins, n = together.n_bins, together.n_released()
+    smoothed, expected = (
+        np.maximum([one[:n_bins] for one in counts], 1e-9)
+        for counts in ([one.smoothed for one in own], [one.law.counts for one in own])
+    )
+    left = np.maximum(together.exposed @ together.law.counts, 1e-3)
+    hazards, of_law = (
+        np.clip(counts[:n_bins] / np.maximum(together.exposed @ counts, 1e-9), 1e-9, 1 - 1e-6)
+        for counts in (together.smoothed, together.law.counts)
+    )
+    banded = (together.entering @ together.smoothed)[:n] >= _BANDED * together.smoothed.sum()
+    for kind, name in enumerate(kinds):
+        shares = smoothed[kind] / smoothed.sum(axis=0)
+        chance = np.cumsum(_before(hazards) * hazards * shares)[:n]
+        own_law = of_law * expected[kind] / expected.sum(axis=0)
+        centre, linear, sampling = _linear_incidence(kind, len(kinds), of_law, own_law, left)
+        # Every column of the sum has its own noise, so each block of counts is read back by itself.
+        counts, noise = _by_columns(block, together, linear, spread)
+        free = 1 - np.minimum(centre, 1 - 1e-6)
+        covariance = ((noise + sampling) / np.outer(free, free))[:n, :n]
+        low, high = _band((linear @ counts / free - np.log(free))[:n], covariance, banded)
+        low, high = 1 - high, 1 - low
+        yield Incidence(name, np.clip(chance, np.where(banded, low, 0.0), np.where(banded, high, 1.0)), low, high)
+
+
+def _before(hazards: Floats) -> Floats:
+    """Return the chance to be free of events before each bin."""
+    return np.concatenate([[1.0], np.cumprod(1 - hazards)[:-1]])
+
+
+def _linear_incidence(
+    kind: int, n_kinds: int, hazards: Floats, own: Floats, left: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return the incidence of a law, its slopes by counts, and the covariance by which people vary, by a linear step.
+
+    Counts are in the order: each kind of event by bin, censorings by bin, and beyond the horizon.
+    """
+    n_bins = len(hazards)
+    later, eye = np.triu(np.ones((n_bins, n_bins))), np.eye(n_bins)
+    exposed = np.hstack([later] * n_kinds + [later - eye / 2, np.ones((n_bins, 1))])
+    some = np.hstack([eye] * n_kinds + [np.zeros((n_bins, n_bins + 1))])
+    this = np.zeros_like(some)
+    this[:, kind * n_bins : (kind + 1) * n_bins] = eye
+    before, lower = _before(hazards), np.tril(np.ones((n_bins, n_bins)))
+    centre = np.cumsum(before * own)
+    # How an error in one bin moves the incidence at all later ends: by events, and by who remains.
+    by_events = lower * before
+    by_others = lower * np.subtract.outer(centre, centre) / (1 - hazards)
+    linear = by_events @ ((this - own[:, None] * exposed) / left[:, None])
+    linear -= by_others @ ((some - hazards[:, None] * exposed) / left[:, None])
+    both = (by_events * own * (1 - hazards) / left) @ by_others.T
+    sampling = (by_events * own * (1 - own) / left) @ by_events.T - both - both.T
+    sampling += (by_others * hazards * (1 - hazards) / left) @ by_others.T
+    return centre, linear, sampling
+
+
+def _by_columns(block: Floats, observed: _Observed, linear: Floats, spread: float) -> tuple[Floats, Floats]:
+    """Return counts without smoothing by kind of event, and the covariance of the noise on linear functions of them."""
+    n_bins, n_kinds = observed.n_bins, block.shape[1] - 1
+    of_events = observed.inverse[:n_bins, :n_bins]
+    of_censored = observed.inverse[n_bins:, n_bins:]
+    inverse = linalg.block_diag(*[of_events] * n_kinds, of_censored)
+    sums = np.concatenate([*block[1:, 1:].T, block[:, 0]])
+    moved = spread * linear @ inverse
+    return inverse @ sums, moved @ moved.T
+
+
 def _band(centre: Floats, covariance: Floats, banded: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return the simultaneous band of a curve whose negative logarithm is normal. NaN where nothing is banded."""
     low, high = np.full(len(centre), np.nan), np.full(len(centre), np.nan)
@@ -473,7 +619,7 @@ def _band(centre: Floats, covariance: Floats, banded: NDArray[np.bool_]) -> tupl
     return low, high
 
 
-def _log_rank(strata: Sequence[_Observed], spread: float) -> LogRank | None:
+def _log_rank(strata: Sequence[_Observed]) -> LogRank | None:
     """Return the test that is linear in counts which were not smoothed."""
     exposed = np.array([one.exposed @ one.law.counts for one in strata])
     events = np.array([one.law.counts[: one.n_bins] for one in strata])
@@ -494,22 +640,21 @@ def _log_rank(strata: Sequence[_Observed], spread: float) -> LogRank | None:
         weights = (np.arange(size)[:, None] == number) - shares[:size]
         linear = weights @ difference
         statistic += linear @ one.counts
-        of_noise = spread * linear @ one.inverse
-        covariance += of_noise @ of_noise.T
+        covariance += one.noise_of(linear)
     variance = together * hazards * (1 - hazards)
     covariance += np.diag((shares[:size] * variance).sum(axis=1)) - (shares[:size] * variance) @ shares[:size].T
     value = float(statistic @ np.linalg.solve(covariance, statistic))
     return LogRank(value, size, float(stats.chi2.sf(value, size)))
 
 
-def chosen_rows(
-    times: Floats, is_event: NDArray[np.bool_], good: NDArray[np.bool_], units: Integers
-) -> NDArray[np.bool_]:
+def chosen_rows(times: Floats, kinds: Integers, good: NDArray[np.bool_], units: Integers) -> NDArray[np.bool_]:
     """Return one row of each unit: its first event, or without events its last time. Private.
 
-    A unit's row depends on the unit's own rows only. A unit without a readable row has none.
+    `kinds` is 0 for a censoring. A unit's row depends on the unit's own rows only. A unit without a readable row has
+    none.
     """
-    order = np.lexsort((np.where(is_event, times, -times), ~is_event, ~good, units))
+    is_event = kinds > 0
+    order = np.lexsort((kinds, np.where(is_event, times, -times), ~is_event, ~good, units))
     first = np.ones(len(order), dtype=bool)
     first[1:] = units[order][1:] != units[order][:-1]
     chosen = np.zeros(len(order), dtype=bool)

@@ -36,6 +36,7 @@ _BEHIND = Markup('<rect class="behind" x="{x:.1f}" y="{y:.1f}" width="{width:.1f
 _LINE = Markup('<line class="{css}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
 _RECT = Markup('<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>')
 _PATH = Markup('<path class="line {css}" d="{d}"/>')
+_AREA = Markup('<path class="area {css}" d="{d}"/>')
 _DOT = Markup('<circle class="dot {css}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
 
 
@@ -346,6 +347,10 @@ class Drawing:
     def path(self, css: str, points: Sequence[tuple[float, float]]) -> None:
         """Draw a line through points."""
         self.add(_PATH.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)))
+
+    def area(self, css: str, points: Sequence[tuple[float, float]]) -> None:
+        """Fill the area within points."""
+        self.add(_AREA.format(css=css, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + "Z"))
 
     def dot(self, css: str, x: float, y: float) -> None:
         """Draw a dot."""

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
+from dpensemble.report.life_table import life_table_card, life_table_view
 from dpensemble.report.numbers import NUMBER, OF_PUBLIC_ROWS, OF_TEST_ROWS, card_quality_of_number, number_section
 from dpensemble.report.quality import KnownArea, quality_lines, quality_sections
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
@@ -47,7 +48,7 @@ _MEASURES = {
 _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
-_SHOWN_ABOVE = frozenset({"released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
+_SHOWN_ABOVE = frozenset({"life_table", "released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
 _SHOWN_ABOVE |= {NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS}
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
@@ -68,6 +69,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **_header(record),
         **_verdict(record),
         "palettes": GROUP_COLOURS,
+        "life": life_table_view(record),
         "released": _released(record) if record.released_sums else None,
         **sections_of_some_runs(record, private),
         **quality_sections(record, is_private=private is not None),
@@ -81,11 +83,11 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         "private": None if private is None else _private(record, private),
         "tables": _tables(record, is_private=private is not None),
     }
-    return legible(_template().render(view))
+    return legible(_template("template.html" if record.life_table is None else "life_table.html").render(view))
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@lru_cache(maxsize=2)
+def _template(name: str) -> Template:
     """Return the compiled page. Compiling takes longer than writing a page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  takes long to import
 
@@ -96,7 +98,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("template.html")
+    return environment.get_template(name)
 
 
 def _header(record: RunRecord) -> dict[str, Any]:
@@ -301,6 +303,7 @@ _HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_scor
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 _FILL_IN = "FILL IN"
+_OF_MODEL = ("predicts", "classes", "range", "method", "student", "created")
 _EXACT_NOISE = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
 _SEEDED_NOISE = "This run is an experiment, whose noise may have come from a seed."
 _ADJACENT = {
@@ -359,6 +362,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
         "quality": _card_quality(record),
         "privacy": _privacy(record),
         "cautions": [one.text for one in record.remarks() if one.is_public],
+        **({} if record.life_table is None else {"life_table": life_table_card(record)}),
         "for_release": record.statement().for_release,
         "experiment": list(dict.fromkeys([*record.experiment, *seeded])),
     }
@@ -453,15 +457,18 @@ def card_texts(record: RunRecord) -> tuple[str, str]:
 def card_as_markdown(card: dict[str, Any]) -> str:
     """Write a model card as Markdown, with the front matter that Hugging Face reads."""
     model, data, quality, privacy = card["model"], card["data"], card["quality"], card["privacy"]
-    attacked, declared = privacy["attack"], "range" if "range" in model else "classes"
+    attacked, life_table = privacy["attack"], card.get("life_table")
     hits = "; ".join(f"at {alarm:g} false alarms at most {hit:g} right ones" for alarm, hit in attacked["hits"])
     parts = [
         f"---\n{_without_tags(as_yaml(_front_matter(card)))}---",
-        f"# Model card: {_plain(model['title'])}",
+        f"# {'Model card' if life_table is None else 'Card of a life table'}: {_plain(model['title'])}",
         *[f"**EXPERIMENT, NOT A RELEASE.** {_plain(reason)}" for reason in card["experiment"]],
-        _table("Model", [(name, model[name]) for name in ("predicts", declared, "method", "student", "created")]),
+        *([] if life_table is not None else [_table("Model", [(name, model[name]) for name in _OF_MODEL if name in model])]),
         f"Intended use: {_plain(card['intended_use'])}.",
-        _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)]),
+        _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)])
+        if life_table is None
+        else f"## What it shows\n\n{_list(life_table['in_words'])}\n\n"
+        f"It must not be used for:\n\n{_list(life_table['not_for'])}",
         *([_plain(quality["areas"])] if "areas" in quality else []),
         *(["Reasons for caution:\n\n" + _list(card["cautions"])] if card["cautions"] else []),
         "## What it promises\n\n" + _plain(" ".join(privacy["in_words"])),
@@ -494,9 +501,10 @@ def _front_matter(card: RecordPart) -> dict[str, object]:
     The publisher of the model adds a licence. Figures are there if they may be published.
     """
     model, quality = card["model"], card["quality"]
-    task = _TASK_OF_NUMBER if "range" in model else _TASK
-    tags = [task, "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
-    front: dict[str, object] = {"library_name": "dpensemble", "pipeline_tag": task, "tags": tags}
+    usual = _TASK_OF_NUMBER if "range" in model else _TASK
+    task = {} if "life_table" in card else {"pipeline_tag": usual}
+    tags = [*task.values(), "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
+    front: dict[str, object] = {"library_name": "dpensemble", **task, "tags": tags}
     metrics = [
         {"type": _HUB_METRICS[name], "name": _MEASURES[name], "value": round(value, 4)}
         for name, value in quality["measures"].items()
@@ -576,9 +584,11 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
     """Return the entry of a run in the registry's schema. Its publisher fills in what the run does not know."""
     card = model_card(record)
     title, predicts = card["model"]["title"], card["model"]["predicts"]
+    is_table = record.life_table is not None
     experiment = f"EXPERIMENT, NOT A RELEASE: {' '.join(card['experiment'])} " if card["experiment"] else ""
     kind = "Model" if "range" in card["model"] else "Classifier"
-    what = f"{kind} that predicts {predicts}" if predicts else kind
+    what = f"{kind} that predicts {predicts}, trained" if predicts else f"{kind}, trained"
+    what = "Life table, computed" if is_table else what
     return {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model",
         "deployment": {
@@ -590,9 +600,9 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
                         "data_curator_type": f"{_FILL_IN}: Government, Industry or Nonprofit",
                     }
                 ],
-                "description": f"{experiment}{what}, trained on private records and published with a guarantee.",
+                "description": f"{experiment}{what} on private records and published with a guarantee.",
                 "intended_use": f"{_FILL_IN}: what the model is for",
-                "data_product_type": "Machine learning model",
+                "data_product_type": "Statistics" if is_table else "Machine learning model",
                 "data_product_region": f"{_FILL_IN}: where the people live, or whose law applies",
                 "publication_date": record.created[:10],
             },
@@ -658,7 +668,9 @@ def _implementation(record: RunRecord, card: dict[str, Any]) -> dict[str, Any]:
         "mechanisms": f"{card['model']['method']}: {privacy['noise']}; by dpensemble "
         f"{record.versions.get('dpensemble', '')}. {_SEEDED_NOISE if card['experiment'] else _EXACT_NOISE}",
         "composition": privacy["accounting"],
-        "post_processing": "The model is fitted to what was released and to public rows.",
+        "post_processing": "Curves, bands and tests are computed from what was released."
+        if record.life_table is not None
+        else "The model is fitted to what was released and to public rows.",
         "utility": f"Known from {card['quality']['known_from']}{': ' if measure_words else ''}{measure_words}.",
         "justification": record.settings.get("chosen_because") or f"{_FILL_IN}: why this method and this budget",
     }

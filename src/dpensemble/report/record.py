@@ -183,6 +183,11 @@ class RunRecord:
         return frozenset(withheld)
 
     @property
+    def life_table(self) -> RecordPart | None:
+        """The released curves and tests of a life table, or None for a run that made a student."""
+        return self.data.get("life_table")
+
+    @property
     def gated(self) -> bool:
         """Whether queries may go unanswered."""
         return bool(self.settings["gated"])
@@ -212,6 +217,8 @@ class RunRecord:
         """The headline: the declared one, or what is predicted, or the name of the data."""
         target = self.data.get("target")
         usual = f"Predicting {target}" if target else self.data.get("name")
+        if self.life_table is not None:
+            usual = f"Time until {self.life_table['what']}"
         return str(self.data.get("title") or usual or "Unnamed data set")
 
     def in_words(self, text: str) -> str:
@@ -580,10 +587,13 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Warn if a released estimate shows that many private records added nothing."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
+        usual = _RANGES if share < _HALF and record.data.get("classes") else ""
+        if record.life_table is not None:
+            usual = ", and a time must be a number, not a date" if share < _HALF else ""
+        share = min(max(share, 0.0), 1.0)
         yield (
             f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
-            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
-            f"{_RANGES if share < _HALF and record.data.get('classes') else ''}.",
+            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why{usual}.",
             record.labels_are_public,
         )
 

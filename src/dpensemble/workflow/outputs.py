@@ -15,6 +15,7 @@ import pandas as pd
 from dpensemble.errors import DPEnsembleError, FileError
 from dpensemble.persistence import save_classifier
 from dpensemble.report import RunRecord
+from dpensemble.report.life_table import life_table_rows
 from dpensemble.report.page import card_texts, render
 from dpensemble.report.record import PrivateRecord
 from dpensemble.workflow import disk
@@ -29,6 +30,7 @@ class RunFile(StrEnum):
     REPORT = "report.html"
     STUDENT = "student.skops"
     LABELS = "labels.csv"
+    LIFE_TABLE = "life-table.csv"
     CERTIFICATE = "certificate.json"
     CARD = "card.json"
     CARD_TEXT = "card.md"
@@ -50,10 +52,10 @@ class Outcome:
         The result of the run.
     private : PrivateRecord or None
         Statistics of secret votes, if requested.
-    classifier : Pipeline
-        Encoder and student. Takes tables with the public columns.
-    labels : DataFrame
-        Public row numbers and released labels.
+    classifier : Pipeline or None
+        Encoder and student. Takes tables with the public columns. None for a life table.
+    labels : DataFrame or None
+        Public row numbers and released labels. None for a life table.
     warnings : tuple of str
         Problems of the secret teachers. For the owner only.
     certificate : dict or None
@@ -65,7 +67,7 @@ class Outcome:
     record: RunRecord
     private: PrivateRecord | None
     classifier: Any
-    labels: pd.DataFrame
+    labels: pd.DataFrame | None
     warnings: tuple[str, ...] = ()
     certificate: dict[str, Any] | None = None
     for_owner: dict[str, tuple[int | None, int]] = field(default_factory=dict)
@@ -73,18 +75,19 @@ class Outcome:
     def file_contents(self) -> dict[RunFile, tuple[str, int]]:
         """Return the text of each file except the student, and the permissions of the file."""
         record, (card, card_text) = self.record, card_texts(self.record)
-        labels = self.labels
-        if not record.statement().for_release:
-            # A column, because readers of CSV files read a comment as a row.
-            labels = labels.assign(for_release="false")
         # Exact scores and times are in the record.
         texts = {
             RunFile.RECORD: (_record_text(record, self.for_owner), OWN_FILE),
             RunFile.REPORT: (render(record), ANY_FILE),
             RunFile.CARD: (card, ANY_FILE),
             RunFile.CARD_TEXT: (card_text, ANY_FILE),
-            RunFile.LABELS: (labels.to_csv(index=False), ANY_FILE),
         }
+        life_table = None if record.life_table is None else pd.DataFrame(life_table_rows(record.life_table))
+        for name, table in ((RunFile.LABELS, self.labels), (RunFile.LIFE_TABLE, life_table)):
+            if table is not None:
+                # A column, because readers of CSV files read a comment as a row.
+                marks = {} if record.statement().for_release else {"for_release": "false"}
+                texts[name] = (table.assign(**marks).to_csv(index=False), ANY_FILE)
         if self.certificate is not None:
             texts[RunFile.CERTIFICATE] = (json.dumps(self.certificate, separators=(",", ":")) + "\n", ANY_FILE)
         if self.private is not None:
@@ -100,8 +103,9 @@ def write_outcome(outcome: Outcome, folder: Path) -> None:
     """
     for name, (text, mode) in outcome.file_contents().items():
         write_file(folder / name, text, mode)
-    disk.step(f"write {RunFile.STUDENT}")
-    save_classifier(outcome.classifier, folder / RunFile.STUDENT)
+    if outcome.classifier is not None:
+        disk.step(f"write {RunFile.STUDENT}")
+        save_classifier(outcome.classifier, folder / RunFile.STUDENT)
 
 
 def _record_text(record: RunRecord, counts: dict[str, tuple[int | None, int]]) -> str:

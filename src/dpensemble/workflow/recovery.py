@@ -22,6 +22,9 @@ from dpensemble.workflow.disk import Claim, journal_path
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.run_folder import Journal, checked_folder
 
+# Commands that write journals.
+_COMMANDS = ("train", "lifetable")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recovered:
@@ -57,7 +60,8 @@ def unfinished_run(
     Raises
     ------
     FileError
-        If the journal names a command other than ``train``. If it is not signed, and `unsigned` is not given.
+        If the journal names a command other than ``train`` and ``lifetable``, or if it is not signed and `unsigned` is
+        not given.
     """
     folder = checked_folder(folder)
     _require_beside(folder)
@@ -87,10 +91,10 @@ def _settled(journal: Journal, claim: Claim, was_charged: Callable[[str, str, st
 
 def _require_trusted(journal: Journal, folder: Path, *, unsigned: bool) -> None:
     command = journal.command
-    if command and command[0] != "train":
+    if command and command[0] not in _COMMANDS:
         raise FileError(
-            f"{journal_path(folder)} names a command other than 'train', which no run writes: look into it, and give "
-            "--give-up to keep its account of what was spent."
+            f"{journal_path(folder)} names a command other than {' and '.join(map(repr, _COMMANDS))}, which no run "
+            "writes: look into it, and give --give-up to keep its account of what was spent."
         )
     if unsigned or journal.is_signed:
         return

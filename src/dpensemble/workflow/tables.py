@@ -37,6 +37,7 @@ from dpensemble.datasets.tables import as_kinds, decimals_as_numbers, kinds_by, 
 from dpensemble.errors import DataError, InvalidParameterError, nearest
 from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP
+from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
 from dpensemble.workflow.targets import ClassTarget, NumberTarget, Target
@@ -414,6 +415,80 @@ def file_tables(
         private_groups=private_groups,
     )
     return _with_budgets(tables, budgets, entries, seed)
+
+
+@guard_private_rows()
+def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequence[Label]]) -> Tables:
+    """Read private records without public rows, of which options declare all: a target, a number and other values.
+
+    Columns that no option names are left out. A bad entry becomes a blank, and no record is refused.
+
+    Parameters
+    ----------
+    files : TableFiles
+        Paths of the tables. The target's classes are declared.
+    number : str
+        Column of a number. It is read as `files.entries` declare.
+    values : mapping of str to sequence
+        Declared values of further columns. Their entries are read as labels are.
+
+    Raises
+    ------
+    FileError, DataError, InvalidParameterError
+        With one sentence, if the tables cannot be used.
+    """
+    files.require_possible(ReadOptions(on_bad_record=OnBadRecord.ZERO))
+    purposes = _purposes(files, number, values)
+    form, declared = files.entries.form(number), files.entries.kind(number) is not None
+    # Shows how numbers are written, as a public table does.
+    shape = pd.DataFrame({number: [form or "1"] if declared else [1.0]})
+    preparation = TablePreparation(**files.entries.settings()).fit(shape)
+    named = files.named_columns()
+    names = frozenset((*named.names, number, *values))
+    for path in files.all_private:
+        if is_parquet(path) and path.exists():
+            # By the types in the file, before any entry is read.
+            table = ParquetTable(path)
+            table.require_no_dates(number)
+            if files.unit is not None:
+                table.require_unit(files.unit)
+    written = files.read_private(
+        keep_broken=True, like=replace(named, names=names, required=names, whose="the options")
+    )
+    for name, what in purposes:
+        if name not in written:
+            # The table's own names are not shown: without a header, they would be a record.
+            raise DataError(f"{what}={name!r} is not a column of the private table: name one of its columns.")
+    used = {name: written[name] for name, _ in purposes}
+    require_two_records(written)
+    column = preparation.as_declared(used[number].to_frame())
+    features = preparation.transform(take_kinds("private", column, shape, keep_bad=True, encoded=True))
+    features = features.assign(**{name: _labels_as_classes(used[name], own) for name, own in values.items()})
+    return Tables(
+        name=files.name,
+        classes=files.labels,
+        X_private=features,
+        y_private=_labels_as_classes(used[files.target], files.labels),
+        X_public=features.iloc[:0],
+        units=None if files.unit is None else unit_entries(used[files.unit]),
+        unit_column=files.unit,
+        entries=files.entries,
+        target=files.target,
+    )
+
+
+def _purposes(files: TableFiles, number: str, values: Iterable[str]) -> list[tuple[str, str]]:
+    """Return each column that options name, and the option. Raise if a column has two purposes."""
+    named = [(number, "time"), (files.target, "event"), *((name, "strata") for name in values)]
+    named += [] if files.unit is None else [(files.unit, "unit")]
+    columns = [name for name, _ in named]
+    for place, (name, what) in enumerate(named):
+        if name in columns[:place]:
+            raise InvalidParameterError(
+                f"{what}={name!r} is the column of {named[columns.index(name)][1]}, too: name another column.",
+                parameter=what,
+            )
+    return named
 
 
 def _judged_options(files: TableFiles, budgets_column: str | None) -> FactsToJudge:

@@ -1,0 +1,184 @@
+"""``dpensemble lifetable``: read private records, release a life table, and write its report."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import typer
+
+from dpensemble._checks import split_names
+from dpensemble._files import pipes_kept
+from dpensemble._spending import kept_in, listen
+from dpensemble._work import progress_bar, progress_on_stderr
+from dpensemble.cli.interrupts import INTERRUPTS
+from dpensemble.cli.options import Invocation
+from dpensemble.cli.output import warnings_as_lines
+from dpensemble.cli.runs import print_run
+from dpensemble.cli.train import account_of, logged, noted_spending, print_pipes
+from dpensemble.datasets import CSVFormat
+from dpensemble.datasets.arrow_sources import names_source
+from dpensemble.datasets.formats import RULES, entry_rules
+from dpensemble.engine.run import uncounted
+from dpensemble.errors import InvalidParameterError
+from dpensemble.relations import Relation
+from dpensemble.workflow import RunFolder, TableFiles
+from dpensemble.workflow.life_tables import DeclaredLifeTable, life_table_rows_of, release_life_table
+from dpensemble.workflow.outputs import RunFile, write_outcome
+from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
+from dpensemble.workflow.table_files import Workers
+
+
+def run(invocation: Invocation, own: dict[str, Any]) -> None:
+    """Release a life table, write its report and print the result. Log events on request.
+
+    The order is that of ``train``: check the options, claim the folder, read the tables, release, and put the release
+    in place.
+    """
+    out: Path = own["out"]
+    with logged(own["log_json"], command="lifetable") as log, progress_on_stderr(quiet=own["quiet"]):
+        start = perf_counter()
+        declared = _declared(own)
+        model, account = declared.model(), account_of(own["ledger"], own["data_set"])
+        files = _table_files(own, declared)
+        with ExitStack() as running:
+            place = running.enter_context(_claimed_folder(invocation, own, files))
+            # What this run draws is stored there, and no value is drawn twice.
+            running.enter_context(kept_in(place.drawn))
+            INTERRUPTS.follow(place.standing, lambda: place.spent)
+            # What an interrupted run drew was drawn for its own delta.
+            began = None if place.journal is None or model.delta is not None else place.journal.delta
+            if began is not None:
+                model.set_params(delta=began[0])
+            if place.journal is not None:
+                files = replace(files, entries=replace(files.entries, rules=place.journal.reading_rules))
+            print_pipes(files)
+            with pipes_kept(), progress_bar("Reading tables", None):
+                tables = life_table_rows_of(files, declared)
+            read = perf_counter() - start
+            log("tables read", {"seconds": round(read, 3)})
+            ledger = place.journaled(account, own["ledger"], INTERRUPTS.check)
+            options = {name: own[name] for name in ("fewest_units", "title", "unit_name")}
+            with warnings_as_lines(), uncounted(), listen(partial(noted_spending, place, log)):
+                rehearsed = invocation.resumed is None
+                outcome = release_life_table(tables, model, declared, ledger=ledger, rehearsed=rehearsed, **options)
+            if began is not None:
+                outcome.record.guarantee["delta_rule"] = began[1]
+            if account is not None:
+                outcome.record.data["ledger"] = account.ledger.id
+            outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
+            with progress_bar("Writing the report", None):
+                place.finish(partial(write_outcome, outcome))
+                place.place()
+            log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
+        if own["as_json"]:
+            typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
+        else:
+            print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=True)
+
+
+def _declared(own: dict[str, Any]) -> DeclaredLifeTable:
+    """Return what options declare. Raise before any table is read if they cannot be used."""
+    if own["entry"] is not None or len(own["time"]) > 1:
+        given = "--entry" if own["entry"] is not None else f"--time {' --time '.join(own['time'])}"
+        raise InvalidParameterError(
+            f"{given} would let people enter late (left truncation), which a life table cannot do here: everybody is "
+            "at risk from time 0, so give one --time, counted from each person's own start.",
+            parameter="time",
+        )
+    event, events = _column_and_values("event", own["event"], "died=1")
+    strata: dict[str, list[str]] = {}
+    for text in own["strata"] or ():
+        name, values = _column_and_values("strata", text, "sex=f,m")
+        if name in strata:
+            raise InvalidParameterError(f"strata names {name!r} twice: give each column once.", parameter="strata")
+        if len(set(values)) < max(2, len(values)):
+            raise InvalidParameterError(
+                f"strata={text!r:.80} must declare two or more different values: leave it out, or give all of them.",
+                parameter="strata",
+            )
+        strata[name] = values
+    budget = {name: own[name] for name in ("epsilon", "delta", "insecure_release_seed")}
+    return DeclaredLifeTable(
+        time=own["time"][0],
+        event=event,
+        events=events,
+        censored=split_names(own["censored"]),
+        competing=() if own["competing"] is None else split_names(own["competing"]),
+        bins=_numbers("bins", own["bins"]),
+        strata=strata,
+        at=None if own["at"] is None else _numbers("at", own["at"]),
+        time_unit=own["time_unit"],
+        budget=budget | {"relation": Relation(own["relation"]).value},
+    )
+
+
+def _column_and_values(parameter: str, text: str, example: str) -> tuple[str, list[str]]:
+    # A name may hold the sign, as in BMI>=30.
+    name, equals, values = text.rpartition("=")
+    if not equals or not name or not values:
+        raise InvalidParameterError(
+            f"{parameter}={text!r:.80} must be COLUMN=VALUE,VALUE, such as {example}: values are declared, since "
+            "nothing is read off the private records.",
+            parameter=parameter,
+        )
+    return name, split_names(values)
+
+
+def _numbers(parameter: str, text: str) -> list[float]:
+    numbers = []
+    for part in text.split(","):
+        try:
+            numbers.append(float(part))
+        except ValueError:
+            numbers.append(math.nan)
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidParameterError(
+            f"{parameter}={text!r:.80} must be numbers between commas, all in the one unit of the times and without "
+            "its name, such as 30,90,180,365.",
+            parameter=parameter,
+        )
+    return numbers
+
+
+def _table_files(own: dict[str, Any], declared: DeclaredLifeTable) -> TableFiles:
+    private: list[str] = own["private"]
+    for one in private:
+        if names_source(one) or Workers.is_table(Path(one)):
+            raise InvalidParameterError(
+                f"private={one!r:.80} is a database or a stream, but a life table is made of records in memory: write "
+                "them to a file, such as .parquet.",
+                parameter="private",
+            )
+    return TableFiles(
+        private=Path(private[0]),
+        more_private=[Path(one) for one in private[1:]],
+        public=None,
+        target=declared.event,
+        classes=declared.codes,
+        unit=own["unit"],
+        form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"], own["sheet"]),
+        entries=entry_rules(own["column"], own["blank"], None),
+    )
+
+
+def _claimed_folder(
+    invocation: Invocation, own: dict[str, Any], files: TableFiles
+) -> AbstractContextManager[RunFolder]:
+    """Claim the folder of a new run, or of a run that is being finished."""
+    resumed = invocation.resumed
+    if resumed is not None:
+        return resumed_folder(own["out"], overwrite=resumed.overwrite, began_in=resumed.folder)
+    facts: dict[str, Any] = {"method": "life-table", "private": ", ".join(own["private"]), READING_RULES: RULES}
+    if own["insecure_release_seed"] is not None:
+        facts["for_release"] = False
+    # A pipe can be read only once.
+    command = () if files.pipes else invocation.arguments
+    inputs = files.all_private
+    return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)

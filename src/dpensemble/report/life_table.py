@@ -1,0 +1,278 @@
+"""What a page, a card and the terminal show of a life table: curves with bands, numbers at risk, and a first screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from dpensemble._checks import plural
+from dpensemble.relations import Relation
+from dpensemble.report.charts import Drawing, Words
+from dpensemble.report.record import RecordPart, RunRecord
+from dpensemble.report.wording import number, percent, shorten
+
+# Curves of one picture, and times below a picture.
+_MOST_DRAWN, _MOST_TICKS = 4, 6
+# Ticks keep this share of the axis between them.
+_APART = 0.13
+_LINE = 20
+# Below this a test is said to show a difference.
+_SIGNIFICANT, _SMALLEST = 0.05, 0.001
+# Columns of the file, from a curve and from the incidence of a kind of event.
+_COLUMNS = ("at_risk", "at_risk_noise", "events", "censored", "survival", "low", "high", "sample_low", "sample_high")
+_OF_KIND = ("chance", "low", "high")
+
+
+def life_table_rows(table: RecordPart) -> list[dict[str, Any]]:
+    """Return the released numbers, a row for each stratum and time. What is not known is None."""
+    rows = []
+    for curve in table["curves"]:
+        for place, time in enumerate(curve["times"]):
+            row = {"stratum": curve["stratum"], "time": time}
+            row |= {name: curve[name][place] for name in (*_COLUMNS, "cumulative_hazard")}
+            for kind in curve["incidence"]:
+                row |= {f"incidence {kind['kind']} {name}": kind[name][place] for name in _OF_KIND}
+            rows.append(row)
+    names = ("stratum", "time", *_COLUMNS, "cumulative_hazard")
+    return rows or [dict.fromkeys(names)]
+
+
+def life_table_view(record: RunRecord) -> dict[str, Any] | None:
+    """Return what the page shows of a life table, or None for a run that made a student."""
+    table = record.life_table
+    if table is None:
+        return None
+    curves = table["curves"]
+    groups = [curves[start : start + _MOST_DRAWN] for start in range(0, len(curves), _MOST_DRAWN)]
+    competing = _competing(table)
+    return {
+        "what": list(_what(record, table)),
+        "at": [_when(table, time) for time in table["at"]],
+        "rows": [(_name(curve), *_summary(table, curve)) for curve in curves],
+        "has_strata": len(curves) > 1,
+        "test": _test_in_words(table),
+        "limits": list(_limits(record, table)),
+        "ends": list(_ends(table)),
+        "free": _free(table),
+        "charts": [_survival_chart(table, group, place) for place, group in enumerate(groups)],
+        "incidences": [
+            (_name(curve) if len(curves) > 1 else "", _incidence_chart(table, curve, place))
+            for place, curve in enumerate(curves)
+            if competing and curve["times"]
+        ],
+        "tables": [(_name(curve), list(_table_rows(table, curve))) for curve in curves],
+        "unit": table["time_unit"] or "time",
+    }
+
+
+def life_table_card(record: RunRecord) -> dict[str, Any] | None:
+    """Return what a card states of a life table, all of which is released, or None for a run that made a student."""
+    table = record.life_table
+    if table is None:
+        return None
+    words = [*_what(record, table), *life_table_lines(record)]
+    return {"in_words": words, "not_for": list(_limits(record, table)), **table}
+
+
+def life_table_lines(record: RunRecord) -> Iterator[str]:
+    """Yield the result of a life table as lines of text."""
+    table = record.life_table
+    if table is None:
+        return
+    for curve in table["curves"]:
+        median, shares = _summary(table, curve)
+        known = [f"{share} at {_when(table, time)}" for time, share in zip(table["at"], shares, strict=True)]
+        yield f"{_name(curve)}: {_free(table)} {', '.join(known)}. Half had the event by: {median}."
+    if (test := _test_in_words(table)) is not None:
+        yield test
+    yield from _ends(table)
+    yield "Intervals are 95% bands for the population, and include the noise."
+
+
+def _name(curve: RecordPart) -> str:
+    return curve["stratum"] or "Everybody"
+
+
+def _free(table: RecordPart) -> str:
+    return f"free of {'any' if _competing(table) else 'the'} event"
+
+
+def _competing(table: RecordPart) -> bool:
+    return len(table["curves"][0]["incidence"]) > 1
+
+
+def _when(table: RecordPart, time: float) -> str:
+    return f"{number(time)} {table['time_unit']}".strip()
+
+
+def _what(record: RunRecord, table: RecordPart) -> Iterator[str]:
+    """Yield what the table is of, in sentences."""
+    bins, curves, unit = table["bins"], table["curves"], record.unit
+    yield f"Time until “{table['what']}”, in {len(bins)} bins up to {_when(table, bins[-1])}."
+    units = record.data.get("private_units")
+    if units is None or "private_units" in record.unprotected_data:
+        yield f"The number of private {plural(unit)} is not published."
+    else:
+        yield f"The table is of {units:,} private {plural(unit) if units != 1 else unit}."
+    if len(curves) > 1:
+        yield f"It has {len(curves)} strata, whose values were declared. Their sizes are released with noise."
+    if _competing(table):
+        yield "Events compete: a curve shows who is free of all of them, and each kind of event has its own chance."
+
+
+def _summary(table: RecordPart, curve: RecordPart) -> tuple[str, list[str]]:
+    """Return by when half had the event, and shares without the event at declared times, with intervals, in words."""
+    median, low, high = curve["median"]
+    last = curve["times"][-1] if curve["times"] else None
+    if median is None:
+        half = "not shown" if last is None else f"not by {_when(table, last)}"
+        half += "" if low is None else f" (perhaps by {_when(table, low)})"
+    else:
+        latest = f"{number(high)}" if high is not None else "later than shown"
+        half = f"{_when(table, median)} ({'not known' if low is None else number(low)} to {latest})"
+    return half, [_share(curve, time) for time in table["at"]]
+
+
+def _share(curve: RecordPart, time: float) -> str:
+    if time not in curve["times"]:
+        return "not shown"
+    place = curve["times"].index(time)
+    return _with_band(curve["survival"][place], curve["low"][place], curve["high"][place])
+
+
+def _with_band(share: float, low: float | None, high: float | None) -> str:
+    band = "no band" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
+    return f"{percent(share)} ({band})"
+
+
+def _test_in_words(table: RecordPart) -> str | None:
+    test = table["log_rank"]
+    if test is None:
+        return None if len(table["curves"]) < 2 else "No log-rank test: too few people are at risk, beside the noise."
+    chance = f"p < {_SMALLEST}" if test["p_value"] < _SMALLEST else f"p = {test['p_value']:.3f}"
+    shows = (
+        "the strata differ by more than chance and noise explain"
+        if test["p_value"] < _SIGNIFICANT
+        else "no difference of strata is shown, which does not prove that there is none"
+    )
+    of = (
+        f" of code {' or '.join(table['codes']['event'])}, with other events as censorings" if _competing(table) else ""
+    )
+    return f"Log-rank test{of}, with the noise in its variance: {chance}; {shows}."
+
+
+def _limits(record: RunRecord, table: RecordPart) -> Iterator[str]:
+    """Yield what must not be concluded."""
+    people = plural(record.unit)
+    yield "The prognosis of one person. The curves are of groups, and every number has noise."
+    if len(table["curves"]) > 1:
+        yield "Causes. Strata can differ in age or illness, which the test does not adjust for."
+    if record.guarantee["relation"] == Relation.REPLACE_ONE.value and len(table["curves"]) > 1:
+        yield f"Sizes of strata. Only the number of all {people} is exact."
+    yield "Times between the ends of bins, and times after a curve ends."
+    yield f"Anything, if {people} who were censored differ from those who stayed. No table shows that."
+
+
+def _ends(table: RecordPart) -> Iterator[str]:
+    """Yield for each curve that ends before the horizon where it ends."""
+    for curve in table["curves"]:
+        if len(curve["times"]) == len(table["bins"]):
+            continue
+        where = f"ends at {_when(table, curve['times'][-1])}" if curve["times"] else "is not shown at all"
+        yield f"{_name(curve)}: the curve {where}, where too few are at risk beside the noise."
+
+
+def _table_rows(table: RecordPart, curve: RecordPart) -> Iterator[tuple[str, ...]]:
+    for place, time in enumerate(curve["times"]):
+        risk, noise = curve["at_risk"][place], curve["at_risk_noise"][place]
+        share = _with_band(curve["survival"][place], curve["low"][place], curve["high"][place])
+        events, censored = f"{curve['events'][place]:,.0f}", f"{curve['censored'][place]:,.0f}"
+        yield _when(table, time), f"{risk:,.0f} ± {noise:.0f}", events, censored, share
+
+
+def _ticks(table: RecordPart) -> list[float]:
+    """Return 0 and ends of bins that lie far enough apart to have numbers below them, with the horizon."""
+    ends, ticks = table["bins"], [0.0]
+    for end in ends[:-1]:
+        if end - ticks[-1] >= _APART * ends[-1] and ends[-1] - end >= _APART * ends[-1]:
+            ticks.append(end)
+    return [*ticks[:_MOST_TICKS], ends[-1]]
+
+
+def _colours(n_curves: int) -> list[str]:
+    return ["main"] if n_curves == 1 else [f"group-{place}" for place in range(1, n_curves + 1)]
+
+
+def _axes(drawing: Drawing, table: RecordPart) -> None:
+    floor, end = drawing.y(0), drawing.x(drawing.x_max)
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        drawing.line("grid", drawing.left, drawing.y(share), end, drawing.y(share))
+        drawing.text("tick", drawing.left - 8, drawing.y(share) + 4.5, f"{100 * share:.0f}%", "end")
+    for tick in _ticks(table):
+        drawing.text("tick", drawing.x(tick), floor + 19, number(tick), "middle")
+    drawing.line("axis", drawing.left, floor, end, floor)
+    drawing.text("name", (drawing.left + end) / 2, floor + 38, table["time_unit"] or "time", "middle")
+    drawing.text("name", 4, 16, drawing.words.y, "start")
+
+
+def _line_with_band(
+    drawing: Drawing, css: str, times: Sequence[float], line: Sequence[float], band: Sequence[Any], start: float
+) -> None:
+    """Draw a line from its value at time 0, with its band as far as there is one."""
+    low, high = band
+    banded = [place for place in range(len(times)) if low[place] is not None]
+    if banded:
+        over = [(0.0, start)] + [(times[place], high[place]) for place in banded]
+        under = [(times[place], low[place]) for place in reversed(banded)]
+        drawing.area(css, [(drawing.x(x), drawing.y(y)) for x, y in over + under])
+    points = [(0.0, start), *zip(times, line, strict=True)]
+    drawing.path(css, [(drawing.x(x), drawing.y(y)) for x, y in points])
+
+
+def _survival_chart(table: RecordPart, curves: Sequence[RecordPart], place: int) -> Markup:
+    """Draw curves with bands, and the released numbers at risk below them."""
+    below = 32 + (2 * _LINE + 4) * len(curves)
+    words = Words(f"survival-{place}", "Curves with 95% bands", table["time_unit"] or "time", _free(table))
+    last = table["bins"][-1]
+    drawing = Drawing(words, last, 1, height=290 + below, left=58, right=26, bottom=48 + below)
+    _axes(drawing, table)
+    sentences, y = [], drawing.y(0) + 64
+    drawing.text("tick", 4, y, "Released number at risk", "start")
+    for css, curve in zip(_colours(len(curves)), curves, strict=True):
+        times = curve["times"]
+        if times:
+            _line_with_band(drawing, css, times, curve["survival"], (curve["low"], curve["high"]), 1.0)
+        y += _LINE + 4
+        drawing.text(f"{css}-label", 4, y, shorten(_name(curve), 52), "start")
+        y += _LINE
+        for tick in _ticks(table):
+            drawing.text("tick", drawing.x(tick), y, _at_risk(table, curve, tick), "middle")
+        shown = f"{percent(curve['survival'][-1])} at {_when(table, times[-1])}" if times else "not shown"
+        sentences.append(f"{_name(curve)}: {shown}.")
+    return drawing.svg(" ".join(sentences))
+
+
+def _at_risk(table: RecordPart, curve: RecordPart, time: float) -> str:
+    """Return the released number at risk from a time on, or a dash where none is shown."""
+    starts = [0.0, *table["bins"]]
+    place = starts.index(time)
+    return f"{curve['at_risk'][place]:,.0f}" if place < len(curve["at_risk"]) else "–"
+
+
+def _incidence_chart(table: RecordPart, curve: RecordPart, place: int) -> Markup:
+    """Draw the chance of each kind of event, with bands."""
+    kinds = curve["incidence"]
+    words = Words(f"incidence-{place}", "Chance of each kind of event", table["time_unit"] or "time", "had the event")
+    below = 20 + _LINE * len(kinds)
+    drawing = Drawing(words, table["bins"][-1], 1, height=290 + below, left=58, right=26, bottom=48 + below)
+    _axes(drawing, table)
+    sentences, y = [], drawing.y(0) + 46
+    for css, kind in zip(_colours(len(kinds)), kinds, strict=True):
+        _line_with_band(drawing, css, curve["times"], kind["chance"], (kind["low"], kind["high"]), 0.0)
+        y += _LINE
+        last = f"code {kind['kind']}: {percent(kind['chance'][-1])} by {_when(table, curve['times'][-1])}"
+        drawing.text(f"{css}-label", 58, y, shorten(last, 52), "start")
+        sentences.append(f"{last}.")
+    return drawing.svg(" ".join(sentences))

@@ -1,0 +1,249 @@
+"""One life table from files: what options declare, the rows, the release, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from dpensemble._checks import Label, declared_labels
+from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.certificates import certificate_of_fit
+from dpensemble.datasets.formats import Kind
+from dpensemble.engine.run import Steps, once_prepared
+from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.life_table import LifeTable
+from dpensemble.relations import Relation
+from dpensemble.report.record import declared_noun
+from dpensemble.workflow.outputs import Outcome, RunFile
+from dpensemble.workflow.run_record import Measured, run_record
+from dpensemble.workflow.stand_ins import nothing_spent
+from dpensemble.workflow.table_files import TableFiles
+from dpensemble.workflow.tables import Tables, declared_tables
+
+# Times of the first screen if none are declared.
+_MOST_SHOWN = 3
+# Stand-in records of a rehearsal: many, and too few for any curve.
+_STAND_INS = (400, 2)
+_LONGEST_UNIT = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredLifeTable:
+    """What options declare about a life table. All of it is public.
+
+    Parameters
+    ----------
+    time : str
+        Column of the time until the event or the censoring.
+    event : str
+        Column of the codes.
+    events, censored, competing : sequence of str
+        Codes of the event, of a censoring, and of competing events, as they are written.
+    bins : sequence of float
+        End of each bin.
+    strata : mapping of str to sequence of str
+        Declared values of each column of strata.
+    at : sequence of float or None
+        Ends of bins that the first screen shows. None for up to three.
+    time_unit : str or None
+        What times count, such as ``"days"``.
+    budget : dict
+        ``epsilon``, ``delta``, ``relation`` and ``insecure_release_seed`` of `LifeTable`.
+    """
+
+    time: str
+    event: str
+    events: Sequence[str]
+    censored: Sequence[str]
+    bins: Sequence[float]
+    competing: Sequence[str] = ()
+    strata: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    at: Sequence[float] | None = None
+    time_unit: str | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def codes(self) -> list[Label]:
+        """All declared codes: numbers if all of them are. Raise if one is given twice."""
+        codes = [*self.events, *self.censored, *self.competing]
+        if len({code.casefold() for code in codes}) < len(codes):
+            given = {"event": self.events, "censored": self.censored, "competing": self.competing}
+            words = " and ".join(f"{name}={','.join(own)!r}" for name, own in given.items() if own)
+            raise InvalidParameterError(f"{words} must not share a code: give each code once.", parameter="event")
+        return declared_labels(codes)
+
+    def model(self) -> LifeTable:
+        """Return the unfitted life table. Raise if its declarations cannot be used."""
+        codes, n_events = self.codes, len(self.events)
+        ends = n_events + len(self.censored)
+        model = LifeTable(
+            bins=list(self.bins),
+            events=codes[:n_events],
+            censored=codes[n_events:ends],
+            competing=codes[ends:],
+            strata={name: declared_labels(values) for name, values in self.strata.items()} or None,
+            **self.budget,
+        )
+        model.check()
+        shown = self.shown_times
+        if any(one not in self.bins for one in shown):
+            raise InvalidParameterError(
+                f"at={shown!r} must be ends of bins, since a curve is known there only: choose from "
+                f"{list(self.bins)!r}.",
+                parameter="at",
+            )
+        unit = self.time_unit
+        if unit is not None and not (unit.replace(" ", "").isalpha() and len(unit) <= _LONGEST_UNIT):
+            raise InvalidParameterError(
+                f"time_unit={unit!r:.60} must be a word for what times count, such as days.", parameter="time_unit"
+            )
+        return model
+
+    @property
+    def shown_times(self) -> list[float]:
+        """Ends of bins that the first screen shows."""
+        if self.at is not None:
+            return list(self.at)
+        places = np.linspace(0, len(self.bins) - 1, _MOST_SHOWN + 1)[1:] if len(self.bins) > _MOST_SHOWN else None
+        return list(self.bins) if places is None else [self.bins[int(place)] for place in places]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a record states about the declarations."""
+        return {
+            "what": f"{self.event} is {' or '.join(self.events)}",
+            "time": self.time,
+            "time_unit": self.time_unit or "",
+            "at": self.shown_times,
+            "codes": {
+                "event": list(self.events),
+                "censored": list(self.censored),
+                "competing": list(self.competing),
+            },
+        }
+
+
+def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable) -> Tables:
+    """Read the private records of a life table. A bad record stays, and adds nothing later."""
+    kinds = {name: files.entries.kind(name) for name in files.entries.columns}
+    for name, kind in kinds.items():
+        if name != declared.time or kind is not Kind.NUMBER:
+            raise InvalidParameterError(
+                f"column={name!r} is declared {kind}, but only the time can be declared, and only as a number: give "
+                f"--column {declared.time}=number:1.234,5 with an example, or write times as plain numbers.",
+                parameter="column",
+            )
+    known = {"", declared.time, declared.event, *declared.strata}
+    if unknown := [name for name in files.entries.settings()["blank"] or () if name not in known]:
+        raise InvalidParameterError(
+            f"blank names the column {unknown[0]!r}, which no option names: name the time, the event or a stratum.",
+            parameter="blank",
+        )
+    return declared_tables(files, declared.time, {name: declared_labels(own) for name, own in declared.strata.items()})
+
+
+def release_life_table(
+    tables: Tables,
+    model: LifeTable,
+    declared: DeclaredLifeTable,
+    *,
+    fewest_units: int | None = None,
+    ledger: Any = None,
+    title: str | None = None,
+    unit_name: str | None = None,
+    rehearsed: bool = True,
+) -> Outcome:
+    """Release a life table of rows that were read, and return its record and its certificate.
+
+    Parameters
+    ----------
+    tables : Tables
+        From `life_table_rows_of`.
+    model : LifeTable
+        From `DeclaredLifeTable.model`.
+    declared : DeclaredLifeTable
+        Declarations.
+    fewest_units, ledger
+        As for `LifeTable.fit`.
+    title, unit_name : str, optional
+        Headline of the page, and noun for what the unit column names.
+    rehearsed : bool, default=True
+        Whether all later steps run on stand-in records first, so that none can fail after the charge.
+    """
+    names = {} if title is None else {"title": title}
+    if unit_name is not None:
+        names["unit_name"] = declared_noun(unit_name, tables.unit_column)
+
+    def rehearse(_: Steps) -> None:
+        for n_records in _STAND_INS if rehearsed else ():
+            with nothing_spent():
+                _outcome(_stand_in(model, n_records), tables, declared, names).file_contents()
+
+    strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
+    start = perf_counter()
+    with once_prepared(rehearse), guard_private_rows():
+        model.fit(
+            tables.X_private[declared.time].to_numpy(),
+            tables.y_private.to_numpy(),
+            strata=strata,
+            units=tables.units,
+            ledger=ledger,
+            fewest_units=fewest_units,
+        )
+    outcome = _outcome(model, tables, declared, names)
+    outcome.record.seconds.setdefault("life table", round(perf_counter() - start, 3))
+    return outcome
+
+
+def _stand_in(model: LifeTable, n_records: int) -> LifeTable:
+    """Return a life table of made-up records with the same declarations, which charges nothing."""
+    rng = np.random.default_rng(0)
+    stand_in = clone(model).set_params(insecure_release_seed=0, delta=1e-5, relation=Relation.REPLACE_ONE.value)
+    codes = [*model.events, *model.censored, *model.competing]
+    strata = {
+        name: [values[place] for place in rng.integers(len(values), size=n_records)]
+        for name, values in (model.strata or {}).items()
+    }
+    times = rng.uniform(0, 1.2 * float(model.bins[-1]), n_records)
+    events = [codes[place] for place in rng.integers(len(codes), size=n_records)]
+    return stand_in.fit(times, events, strata=strata or None)
+
+
+class _Reader:
+    """How columns were read, for the record."""
+
+    blanks = "such a record adds nothing"
+
+    def __init__(self, declared: DeclaredLifeTable) -> None:
+        self._declared = declared
+
+    def kinds(self, public: object) -> str:  # noqa: ARG002
+        """Describe how each column was read."""
+        declared = self._declared
+        codes = f"event {', '.join(declared.events)}; censored {', '.join(declared.censored)}"
+        codes += f"; competing {', '.join(declared.competing)}" if declared.competing else ""
+        parts = [f"{declared.time} (number)", f"{declared.event} (codes: {codes})"]
+        parts += [f"{name} (declared: {', '.join(values)})" for name, values in declared.strata.items()]
+        return ", ".join(parts)
+
+
+def _outcome(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, names: Mapping[str, str]) -> Outcome:
+    estimate, result = model.life_table_, model.result_
+    # A run has classes to predict, and a life table has none.
+    empty = replace(result, classes=np.array([]))
+    facts: dict[str, Any] = {"certificate": RunFile.CERTIFICATE.value, **names}
+    facts["life_table"] = estimate.to_dict() | declared.facts() | {"sum": estimate.noisy.tolist()}
+    if result.guarantee.relation is Relation.REPLACE_ONE and tables.n_units:
+        total, error = estimate.total
+        facts |= {"readable_share": round(total / tables.n_units, 4)}
+        facts |= {"readable_share_error": round(error / tables.n_units, 6)}
+    record = run_record(
+        empty, replace(tables, classes=[]), _Reader(declared), Measured(seconds=result.seconds, facts=facts)
+    )
+    for name in ("columns", "features", "classes", "target"):
+        del record.data[name]
+    return Outcome(record=record, private=None, classifier=None, labels=None, certificate=certificate_of_fit(model))
