@@ -463,7 +463,11 @@ def card_as_markdown(card: dict[str, Any]) -> str:
         f"---\n{_without_tags(as_yaml(_front_matter(card)))}---",
         f"# {'Model card' if life_table is None else 'Card of a life table'}: {_plain(model['title'])}",
         *[f"**EXPERIMENT, NOT A RELEASE.** {_plain(reason)}" for reason in card["experiment"]],
-        *([] if life_table is not None else [_table("Model", [(name, model[name]) for name in _OF_MODEL if name in model])]),
+        *(
+            []
+            if life_table is not None
+            else [_table("Model", [(name, model[name]) for name in _OF_MODEL if name in model])]
+        ),
         f"Intended use: {_plain(card['intended_use'])}.",
         _table("How good it is", [("known from", quality["known_from"]), *_measures(quality)])
         if life_table is None

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpensemble._checks import Label
 from dpensemble._entries import SEVERAL_LABELS, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
@@ -463,12 +464,12 @@ def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequenc
     require_two_records(written)
     column = preparation.as_declared(used[number].to_frame())
     features = preparation.transform(take_kinds("private", column, shape, keep_bad=True, encoded=True))
-    features = features.assign(**{name: _labels_as_classes(used[name], own) for name, own in values.items()})
+    features = features.assign(**{name: ClassTarget(own).read(used[name]) for name, own in values.items()})
     return Tables(
         name=files.name,
         classes=files.labels,
         X_private=features,
-        y_private=_labels_as_classes(used[files.target], files.labels),
+        y_private=ClassTarget(files.labels).read(used[files.target]),
         X_public=features.iloc[:0],
         units=None if files.unit is None else unit_entries(used[files.unit]),
         unit_column=files.unit,
