@@ -587,7 +587,7 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Warn if a released estimate shows that many private records added nothing."""
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
-        usual = _RANGES if share < _HALF and record.data.get("classes") else ""
+        usual = _RANGES if share < _HALF and "number" not in record.data else ""
         if record.life_table is not None:
             usual = ", and a time must be a number, not a date" if share < _HALF else ""
         share = min(max(share, 0.0), 1.0)
