@@ -135,7 +135,7 @@ def _bad_records(record: RunRecord) -> str:
     """State what becomes of bad records, and the released estimate of their share if there is one."""
     share = record.readable_in_words
     estimate = "" if share is None else f"{share} of the records could be read. "
-    label = "target that is no finite number" if "number" in record.data else "blank or undeclared label"
+    label = "target that is not a finite number" if "number" in record.data else "blank or undeclared label"
     return (
         f"Bad records: {estimate}A record with a {label}, or an entry that cannot be read, adds "
         "nothing but counts as a record. 'dpensemble check' counts such records, for you only."
