@@ -24,14 +24,17 @@ from dpensemble.workflow.learners import LEARNERS
 _REFERENCE = re.compile(r"As (?:for|in) `(?:\w+\.)*?([A-Z]\w*)")
 _RULE = dpensemble.design.InfluenceRule
 _SCALARS = ("int", "float", "str", "bool")
-_ROOMS = (dpensemble.methods, dpensemble.laws, dpensemble.design, dpensemble)
+_ROOMS = (dpensemble.methods, dpensemble.laws, dpensemble.design)
 
 
 def manifest() -> dict[str, Any]:
     """Return the names of methods, laws and learners, and a description of each class."""
     methods = {
         kind.name: kind
-        for kind in (*(getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__), LabelMomentsRegressor)
+        for kind in (
+            *(getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__),
+            LabelMomentsRegressor,
+        )
         if isinstance(getattr(kind, "name", None), str)
     }
     described = [*methods.values(), *LAWS.values(), _RULE]

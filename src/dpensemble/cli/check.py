@@ -36,15 +36,15 @@ from dpensemble.workflow.targets import parsed_range
 class _Checked:
     """Exact counts of private records. They are for the owner only and must never be published.
 
-    A record is bad, and adds nothing, if its label is missing or not declared (`without_class`; for a number: if it is
-    not finite), if an entry is infinite, or if its unit
+    A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
     is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
     holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
     suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
     columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
     `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
-    table in memory, how many ids are written as 7.0 although another id is 7. `below_range` and
-    `above_range` are counts of numbers outside the declared range, and None for classes.
+    table in memory, how many ids are written as 7.0 although another id is 7. For a number, `without_class` counts
+    targets that are not finite, and `below_range` and `above_range` numbers outside the range. They are None for
+    classes.
     """
 
     records: int

@@ -142,7 +142,7 @@ def _bad_records(record: RunRecord) -> str:
     estimate = "" if share is None else f"{share} of the records could be read. "
     what = "a blank or undeclared label"
     if "number" in record.data:
-        what = "a target that is no finite number"
+        what = "a target that is not a finite number"
     if record.life_table is not None:
         what = "a blank or undeclared code, stratum or time"
     return (

@@ -18,7 +18,7 @@ from typing import Any
 
 import typer
 
-import dpensemble
+from dpensemble import methods
 from dpensemble._checks import split_names
 from dpensemble._files import pipes_kept
 from dpensemble._spending import Spending, kept_in, listen
@@ -58,7 +58,7 @@ def estimator(request: Request) -> Any:
         # The estimator has its own defaults for this learner.
         if named != _DEFAULT_LEARNER:
             settings[part] = learner(part, named)
-    kind = getattr(dpensemble, METHODS[request.method])
+    kind = getattr(methods, METHODS[request.method])
     return kind(**settings).set_params(on_bad_record=str(request.own["on_bad_record"]))
 
 

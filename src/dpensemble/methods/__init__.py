@@ -52,6 +52,8 @@ _MODULES = {
     "DPBaggingClassifier": "dpbag",
     "EncodedClassifier": "encoded",
     "LabelMomentsClassifier": "label_moments",
+    # Not among the classifiers that `__all__` lists.
+    "LabelMomentsRegressor": "label_moments_regressor",
     "PATEClassifier": "pate",
     "PrivateMajorityClassifier": "private_majority",
     "RandomSubspaceClassifier": "random_subspace",

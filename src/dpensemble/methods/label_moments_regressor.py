@@ -39,7 +39,6 @@ from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.residuals import NumberRange, TargetCounts
 from dpensemble.relations import Relation
 from dpensemble.releases import ReleasedTable
-from dpensemble.report.numbers import BEYOND
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, zeroes_bad
 from dpensemble.rows.checked import UnitsByPlace
@@ -462,7 +461,7 @@ class _NumberSteps(MomentsSteps):
         )
         below, above, noise = self._number.beyond
         rows = (("below low", below, noise), ("above high", above, noise))
-        self._beyond = ReleasedTable(BEYOND, rows)
+        self._beyond = ReleasedTable("Share of numbers beyond the declared range", rows)
         self._released = tuple(
             replace(one, table=self._beyond) if one.description == TargetCounts.description else one
             for one in source.sums.released

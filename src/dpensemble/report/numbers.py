@@ -1,4 +1,4 @@
-"""What a page, a card and a terminal say about a student of a number: errors, intervals, and where numbers are.
+"""What a page, a card and a terminal show of a student of a number: errors, intervals, and where numbers are.
 
 All figures but those of test rows follow from released counts and from public rows. Exact figures of test rows are
 shown if these rows are public, or to the owner.
@@ -7,8 +7,7 @@ shown if these rows are public, or to the owner.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -20,8 +19,8 @@ from dpensemble.report.wording import percent
 #: Entries of a record's data about a number. The page shows them in a section of their own.
 NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS = "number", "test_number", "public_number"
 _SHOWN_OPEN = 0.01
-#: Title of the released table of numbers beyond the range.
-BEYOND = "Share of numbers beyond the declared range"
+# Title of the released table of numbers beyond the range.
+_BEYOND = "Share of numbers beyond the declared range"
 
 
 def amount(value: float) -> str:
@@ -51,7 +50,7 @@ def known_scores(record: RunRecord, *, is_private: bool) -> list[tuple[str, Reco
 
 
 def number_lines(record: RunRecord) -> Iterator[str]:
-    """Yield what the terminal says about a student of a number, for its owner, or nothing for classes."""
+    """Yield what the terminal shows of a student of a number, for its owner, or nothing for classes."""
     facts = record.data.get(NUMBER)
     if facts is None:
         return
@@ -118,7 +117,7 @@ def summary_of_number(record: RunRecord) -> dict[str, object]:
         f"{amount(facts['error_of_median'])}."
     )
     if not better:
-        verdict += " So it is no better than always giving the median."
+        verdict += " So it is not better than always giving the median."
     coverage, width = _coverage(facts), amount(facts["width"])
     interval = f"Half of its intervals of {coverage} are shorter than {width}{_open(facts)}."
     return {
@@ -146,10 +145,10 @@ def number_not_for(record: RunRecord) -> list[str]:
     ]
 
 
-def card_quality_of_number(record: RunRecord) -> dict[str, Any]:
+def card_quality_of_number(record: RunRecord) -> dict[str, object]:
     """Return the part of a model card about how good a student of a number is, with what may be published only."""
     facts, r2 = record.data[NUMBER], record.data[NUMBER].get("r2")
-    quality: dict[str, Any] = {
+    quality: dict[str, object] = {
         "known_from": f"noisy counts of the training {plural(record.unit)}, and public rows",
         "measures": {"mae": facts["error"]} | ({} if r2 is None else {"r2": r2["value"]}),
         "intervals": {} if r2 is None else {"r2": [r2["low"], r2["high"]]},
@@ -165,7 +164,7 @@ def card_quality_of_number(record: RunRecord) -> dict[str, Any]:
     return quality
 
 
-def number_section(record: RunRecord, *, is_private: bool) -> dict[str, Any] | None:
+def number_section(record: RunRecord, *, is_private: bool) -> dict[str, object] | None:
     """Return what the page shows about a student of a number, or None for classes."""
     facts = record.data.get(NUMBER)
     if facts is None:
@@ -183,7 +182,7 @@ def number_section(record: RunRecord, *, is_private: bool) -> dict[str, Any] | N
 
 
 def _rows(facts: RecordPart, scores: Sequence[RecordPart]) -> list[tuple[str, list[str]]]:
-    def exact(name: str, write: Any) -> list[str]:
+    def exact(name: str, write: Callable[[float], str]) -> list[str]:
         return ["not known" if score.get(name) is None else write(score[name]) for score in scores]
 
     r2 = "hidden by noise" if facts.get("r2") is None else _r2(facts)
@@ -202,7 +201,7 @@ def _rows(facts: RecordPart, scores: Sequence[RecordPart]) -> list[tuple[str, li
 
 def _beyond(record: RunRecord, n_scores: int) -> list[tuple[str, list[str]]]:
     """Return the released shares of numbers beyond the range, with the deviation of their noise."""
-    tables = [table["rows"] for table in record.released_tables if table["title"] == BEYOND]
+    tables = [table["rows"] for table in record.released_tables if table["title"] == _BEYOND]
     return [
         (f"Numbers {label} of the range", [f"{percent(share)} ± {percent(noise)}", *[""] * n_scores])
         for rows in tables
@@ -226,7 +225,7 @@ def _error_chart(facts: RecordPart) -> Markup:
     return drawing.svg(" ".join(sentences))
 
 
-def _groups_chart(groups: Sequence[Mapping[str, Any]]) -> Markup:
+def _groups_chart(groups: Sequence[RecordPart]) -> Markup:
     """Draw where the true numbers of each group of predictions are: the middle 90 %, the middle half, the median."""
     values = [value for group in groups for value in (*group["numbers"], *group["predicted"])]
     low, high = min(values), max(values)

@@ -1,11 +1,11 @@
-"""What a student says about numbers: columns of predictions, and how good they are by what was released.
+"""Columns of predictions of a number, and how good they are by what was released.
 
 Figures of a run without test rows follow from the released counts of residuals and from public rows only, so they cost
 nothing more. Let a group of predictions have counts ``c_j`` of residuals near ``e_j``, and let ``f`` go through the
 public predictions of the group. Then the numbers of the group are near ``T^-1(f + e_j)``, and every mean over records
 follows from the counts. Errors rest on released laws, in which noise hides long tails. R2 rests on the counts
 themselves, since tails decide about squares. Its band is by the known noise of the counts and by chance in them: counts
-are drawn again with both. It is left out if its band says nothing. All counts are of training records, so new records
+are drawn again with both. It is left out if its band is too wide. All counts are of training records, so new records
 are a little worse.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,8 @@ from dpensemble.workflow.tables import Tables
 COVERAGE = 0.9
 # Quantiles of numbers in a group, and of predictions.
 _OF_NUMBERS, _OF_PREDICTIONS = (0.05, 0.25, 0.5, 0.75, 0.95), (0.1, 0.5, 0.9)
-# Times that counts are drawn again, and a band of R2 that says nothing.
-_DRAWS, _WIDEST_R2 = 1000, 0.5
+# Times that counts are drawn again, and a band of R2 that is too wide.
+_DRAWS, _WIDEST_R2 = 1000, 0.4
 
 
 class _Student(Protocol):
@@ -95,7 +95,7 @@ def predicts_number(student: object) -> bool:
     return hasattr(student, "predict_interval")
 
 
-def number_facts(fitted: Any, tables: Tables, transform: Callable[[pd.DataFrame], Any]) -> dict[str, Any]:
+def number_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:
     """Return the entries of a record's data about a number. Those of test rows are exact, and no guarantee covers them.
 
     Everything else follows from what was released and from public rows.
@@ -104,7 +104,7 @@ def number_facts(fitted: Any, tables: Tables, transform: Callable[[pd.DataFrame]
     rows = transform(tables.X_public)
     facts = _of_public_rows(fitted, model, rows) | _Mixture.of(model).figures()
     facts |= {"low": model.low, "high": model.high, "logarithm": model.scale.shift is not None}
-    result: dict[str, Any] = {"number": facts}
+    result: dict[str, object] = {"number": facts}
     if tables.y_public is not None:
         result["public_number"] = _scores(fitted, rows, tables.y_public.to_numpy(), model)
     if tables.X_test is not None and tables.y_test is not None:
@@ -112,9 +112,9 @@ def number_facts(fitted: Any, tables: Tables, transform: Callable[[pd.DataFrame]
     return result
 
 
-def _of_public_rows(fitted: _Student, model: NumberModel, rows: Rows) -> dict[str, Any]:
+def _of_public_rows(fitted: _Student, model: NumberModel, rows: Rows) -> dict[str, object]:
     """Return typical lengths of intervals and shares of open ends, over public rows."""
-    facts: dict[str, Any] = {"coverage": COVERAGE, "proven": None}
+    facts: dict[str, object] = {"coverage": COVERAGE, "proven": None}
     facts |= _lengths(fitted.predict_interval(rows, COVERAGE), model)
     if model.proof_:
         coverage = float(fitted.design_.proven_coverage)  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ class _Mixture:
         values = self.of_law.ravel()[order]
         return [float(values[min(int(np.searchsorted(below, share)), len(values) - 1)]) for share in shares]
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, object]:
         """Return numbers by groups, and errors beside those of always giving one number."""
         one = np.eye(len(self.counts))
         all_ = self._quantiles(_OF_NUMBERS, self._shares)
@@ -194,7 +194,7 @@ class _Mixture:
             for place, share in enumerate(self._shares)
         ]
         medians = self._medians()
-        facts: dict[str, Any] = {"groups": groups, "width_of_all": all_[4] - all_[0], "median": all_[2]}
+        facts: dict[str, object] = {"groups": groups, "width_of_all": all_[4] - all_[0], "median": all_[2]}
         facts |= {"error": self._error(medians), "error_of_median": self._error(np.full_like(medians, all_[2]))}
         return facts | {"r2": self._r2()}
 

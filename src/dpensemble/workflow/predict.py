@@ -346,7 +346,7 @@ def _with_kept(table: pd.DataFrame, new: dict[str, Rows], rows: Path | str, keep
 
 
 def _labels(
-    student: Any, features: pd.DataFrame, probabilities: bool, rule: tuple[int, float] | None
+    student: Rows, features: pd.DataFrame, probabilities: bool, rule: tuple[int, float] | None
 ) -> dict[str, Rows]:
     """Return the label of each row and, on request, the probability of each class."""
     columns: dict[str, Rows] = {}

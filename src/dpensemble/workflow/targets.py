@@ -1,7 +1,7 @@
 """What a run predicts: one of some declared classes, or a number in a declared range.
 
-Both kinds of targets state how entries of their column are read, which entries are none, how an estimator is set to
-them, and what stands in for them in a rehearsal. Everything else of a run is the same for both.
+Both kinds of targets state how entries of their column are read, and which entries are wrong. They also state the
+settings of an estimator, and what stands in for targets in a rehearsal. Everything else of a run is the same for both.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import Label, bare, folded, shown
-from dpensemble._entries import Floats, Integers
+from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.datasets.columns import as_text, is_number, numbers_of
 from dpensemble.datasets.formats import EntryRules, Kind, NumberFormat, as_options
 from dpensemble.datasets.preparation import blanked
@@ -101,7 +100,7 @@ class Target(ABC):
     leave_out = "let such records add nothing (--on-bad-record zero)"
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings of an estimator for this target."""
 
     @abstractmethod
@@ -113,7 +112,7 @@ class Target(ABC):
         """Return private targets without any check. Each entry is read separately."""
 
     @abstractmethod
-    def wrong(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
+    def wrong(self, targets: Rows) -> NDArray[np.bool_]:
         """Return which targets make a record bad."""
 
     @abstractmethod
@@ -136,7 +135,7 @@ class Target(ABC):
         """What is wrong with a public table with wrong targets, in words."""
 
     @abstractmethod
-    def stand_ins(self, ranks: Integers) -> list[Any]:
+    def stand_ins(self, ranks: Integers) -> list[object]:
         """Return made-up targets for all ranks of some rows, for a rehearsal."""
 
     def shown_by(self, written: pd.Series | None) -> Target:  # noqa: ARG002
@@ -154,7 +153,7 @@ class ClassTarget(Target):
 
     classes: Sequence[Label]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the classes."""
         return {"classes": self.classes}
 
@@ -166,12 +165,12 @@ class ClassTarget(Target):
         """Return private labels in the form of the classes."""
         return _labels_as_classes(column, self.classes) if keep_bad else _read_labels(column, self.classes)
 
-    def wrong(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which labels are no declared class."""
+    def wrong(self, targets: Rows) -> NDArray[np.bool_]:
+        """Return which labels are not declared."""
         return np.asarray(class_ids_or_bad(sorted_classes(self.classes), targets) == BAD)
 
     def require_private(self, targets: pd.Series) -> None:
-        """Raise for a label that is no number where classes are, or differs from a class only in its writing."""
+        """Raise for a text where classes are numbers, or a label that differs from a class only in its writing."""
         if targets.isna().any():
             raise DataError(
                 f"the private table's target has labels that are not numbers, but all of classes={self.classes!r} are "
@@ -190,7 +189,7 @@ class ClassTarget(Target):
         """Labels that are missing or no class."""
         return f"missing labels or labels outside classes={self.classes!r}"
 
-    def stand_ins(self, ranks: Integers) -> list[Any]:
+    def stand_ins(self, ranks: Integers) -> list[object]:
         """Return labels that are equally frequent."""
         return [self.classes[rank * len(self.classes) // len(ranks)] for rank in ranks]
 
@@ -230,7 +229,7 @@ class NumberTarget(Target):
         """The target itself."""
         return self
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the ends of the range."""
         return {"low": self.range.low, "high": self.range.high}
 
@@ -285,7 +284,7 @@ class NumberTarget(Target):
         """Return numbers, NaN for any other entry."""
         return self.read(column)
 
-    def wrong(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
+    def wrong(self, targets: Rows) -> NDArray[np.bool_]:
         """Return which targets are not finite numbers."""
         return ~np.isfinite(np.asarray(targets, dtype=np.float64))
 
@@ -301,7 +300,7 @@ class NumberTarget(Target):
 
     @property
     def what_is_unreadable(self) -> str:
-        """Entries that are no numbers."""
+        """Entries that are not numbers."""
         return (
             f"an entry that is not a number: correct it, declare how numbers are written (--column {self.column}=KIND)"
         )
@@ -311,13 +310,13 @@ class NumberTarget(Target):
         """Entries that are missing or no numbers."""
         return "entries that are missing or not numbers"
 
-    def beyond(self, targets: NDArray[Any]) -> tuple[int, int]:
+    def beyond(self, targets: Rows) -> tuple[int, int]:
         """Return how many targets are below and above the range."""
         values = np.asarray(targets, dtype=np.float64)
         values = values[np.isfinite(values)]
         return int(np.sum(values < self.range.low)), int(np.sum(values > self.range.high))
 
-    def stand_ins(self, ranks: Integers) -> list[Any]:
+    def stand_ins(self, ranks: Integers) -> list[object]:
         """Return numbers all over the range."""
         return [self.range.low + self.range.width * float(rank) / len(ranks) for rank in ranks]
 
