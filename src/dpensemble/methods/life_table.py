@@ -402,9 +402,9 @@ class LifeTable(BaseEstimator):
         known = self._codes()
         codes = _ids("events", known, events, n_records)
         # Zero is a censoring, and each kind of event has its number.
-        in_order = class_ids_or_bad(known, [*self.censored, *self.events, *self.competing])
+        numbers_of_codes = class_ids_or_bad(known, [*self.censored, *self.events, *self.competing])
         kinds: Integers = np.empty(len(known), dtype=np.int64)
-        kinds[in_order] = (
+        kinds[numbers_of_codes] = (
             [0] * len(self.censored) + [1] * len(self.events) + [2 + one for one in range(len(self.competing))]
         )
         kinds = kinds[codes]
