@@ -1,8 +1,8 @@
 """Errors, coverage and tests of private life tables on real tables: `python benchmarks/life_tables.py` prints Markdown.
 
 `errors` is the largest error of the curve against the same bins without privacy, over times at which a tenth is at
-risk, as the mean over releases. Beside it are the curve that everybody can write in ten lines, a noisy count of each
-cell cut at 0, and the error by the bins themselves, against Kaplan-Meier without bins. `coverage` counts releases whose
+risk, as the mean over releases. Beside it is the curve that everybody can write in ten lines: a noisy count of each
+cell, cut at 0. The error by the bins themselves is that against Kaplan-Meier without bins. `coverage` counts releases whose
 band holds the whole curve: people are drawn from the table with replacement, and the table is the population. `tests`
 counts rejections of the log-rank test between two random halves, and between halves whose hazards differ.
 

@@ -22,7 +22,7 @@ from dpensemble._units import identity
 from dpensemble.datasets import ParquetBlocks
 from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
-from dpensemble.errors import ColumnWarning, DPEnsembleError
+from dpensemble.errors import ColumnWarning, DPEnsembleError, HiddenError
 from dpensemble.releases import SumReleaser
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import file_tables
@@ -574,3 +574,113 @@ def test_train_shows_the_same_whatever_one_record_is(shown, kind):
     assert code == 0
     assert texts[1] == shown(None)[2][1]
     assert "Zaphod" not in texts[0]
+
+
+ENDS_OF_RECORDS = {
+    "an open quotation mark": b'"41.5,1,x,person 3',
+    "no unit": b"41.5,1,x,",
+    "another unit": b"41.5,1,x,nobody else",
+    "an undeclared code": b"41.5,Zaphod,x,person 3",
+    "an undeclared stratum": b"41.5,1,Zaphod,person 3",
+    "a date": b"2024-02-01,1,x,person 3",
+    "a negative time": b"-4,1,x,person 3",
+    "a time beyond the horizon": b"1e9,1,x,person 3",
+    "an infinite time": b"inf,0,x,person 3",
+    "a decimal comma": b'"41,5",1,x,person 3',
+    "too many entries": b"41.5,1,x,person 3,4,5,6",
+    "an empty record": b",,,",
+    "bytes that are no text": b"\xff\xfe,1,x,person 3",
+}
+
+
+@pytest.fixture(scope="module")
+def shown_of_times(tmp_path_factory):
+    """Return what `lifetable` shows for a line of the private table: exit code, outputs and files, without digits."""
+    from dpensemble.cli import main
+
+    rng, runs = np.random.default_rng(5), {}
+    lines = [
+        f"{days:.1f},{code},{arm},person {row // 2}".encode()
+        for row, (days, code, arm) in enumerate(
+            zip(rng.exponential(40, 600), rng.integers(0, 3, 600), rng.choice(["x", "y"], 600), strict=True)
+        )
+    ]
+
+    def shown(line):
+        if line in runs:
+            return runs[line]
+        folder, own = tmp_path_factory.mktemp("run"), list(lines)
+        own[PLACE] = own[PLACE] if line is None else line
+        (folder / "private.csv").write_bytes(b"\n".join([b"days,code,arm,who", *own, b""]))
+        given = {"private": folder / "private.csv", "time": "days", "event": "code=1", "competing": "2"}
+        given |= {"bins": "20,40,80,120", "strata": "arm=x,y", "unit": "who", "epsilon": 5, "delta": 1e-3}
+        given |= {"out": folder / "out", "insecure-release-seed": 1}
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["lifetable", *(part for name, one in given.items() for part in (f"--{name}", str(one)))])
+        files = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in (folder / "out").iterdir()}
+        texts = [re.sub(r"[-+.,\d]+(e-?\d+)?", "#", text.getvalue().replace(str(folder), "")) for text in (out, err)]
+        runs[line] = code, files, texts
+        return runs[line]
+
+    return shown
+
+
+@pytest.mark.parametrize("kind", ENDS_OF_RECORDS)
+def test_lifetable_shows_the_same_whatever_one_record_is(shown_of_times, kind):
+    code, files, texts = shown_of_times(ENDS_OF_RECORDS[kind])
+    usual = shown_of_times(None)
+    assert code == usual[0] == 0
+    assert files.keys() == usual[1].keys()
+    assert texts[1] == usual[2][1]
+    assert not any("Zaphod" in text for text in (*texts, *files.values()))
+
+
+def sum_of_times(rows, units, relation):
+    """Return the sum of a life table before its noise, and its sensitivity."""
+    from dpensemble import LifeTable
+
+    table = pd.DataFrame(rows, columns=["days", "code", "arm"])
+    model = LifeTable(
+        [20.0, 40.0, 80.0],
+        events=[1],
+        censored=[0],
+        competing=[2],
+        strata={"arm": ["x", "y"]},
+        relation=relation,
+        epsilon=5.0,
+        delta=1e-3,
+        insecure_release_seed=1,
+    )
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen = []
+
+        def watched(self, query, total, share, **_):
+            seen.append((total.astype(float), query.sensitivity(self.relation)))
+            raise _Enough
+
+        patch.setattr(SumReleaser, "charge_and_draw", watched)
+        with suppress(_Enough, HiddenError):
+            model.fit(table["days"].to_numpy(), table["code"].to_numpy(), strata=table, units=units)
+    return seen[0]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_person_moves_a_table_with_competing_events_by_more_than_is_charged(relation):
+    ends = [
+        (days, code, arm) for days in (5.0, 20.0, 50.0, 99.0, np.nan) for code in (0, 1, 2, 9) for arm in ("x", "z")
+    ]
+    others, names = [(30.0, 1, "y"), (45.0, 2, "x")], ["b", "c"]
+    sums = [sum_of_times([one, *others], ["a", *names], relation) for one in ends]
+    # Several records of one person count once.
+    sums += [
+        sum_of_times([one, other, *others], ["a", "a", *names], relation)
+        for one, other in zip(ends[::3], ends[1::3], strict=False)
+    ]
+    if relation == "add-or-remove-one":
+        without = sum_of_times(others, names, relation)[0]
+        largest = max(np.linalg.norm(total - without) for total, _ in sums)
+    else:
+        largest = max(np.linalg.norm(one - other) for one, _ in sums for other, _ in sums)
+    assert 0.999 * sums[0][1] < largest <= sums[0][1]

@@ -402,12 +402,12 @@ class LifeTable(BaseEstimator):
         known = self._codes()
         codes = _ids("events", known, events, n_records)
         # Zero is a censoring, and each kind of event has its number.
-        in_order = class_ids_or_bad(known, [*self.censored, *self.events, *self.competing])
-        own_kinds: Integers = np.empty(len(known), dtype=np.int64)
-        own_kinds[in_order] = (
+        numbers_of_codes = class_ids_or_bad(known, [*self.censored, *self.events, *self.competing])
+        kinds: Integers = np.empty(len(known), dtype=np.int64)
+        kinds[numbers_of_codes] = (
             [0] * len(self.censored) + [1] * len(self.events) + [2 + one for one in range(len(self.competing))]
         )
-        kinds: Integers = own_kinds[codes]
+        kinds = kinds[codes]
         good = (codes != BAD) & np.isfinite(number) & (number >= 0)
         # An event beyond the horizon is not seen.
         kinds = np.where(number <= float(self.bins[-1]), kinds, 0)
@@ -420,11 +420,11 @@ class LifeTable(BaseEstimator):
                 parameter="strata",
             )
         for name, values in declared.items():
-            in_rank = _sorted("strata", f"strata[{name!r}]", values)
-            ids = _ids(f"strata[{name!r}]", in_rank, given[name], n_records)
+            in_order = _sorted("strata", f"strata[{name!r}]", values)
+            ids = _ids(f"strata[{name!r}]", in_order, given[name], n_records)
             good &= ids != BAD
             # In the order of the declaration.
-            order = np.argsort([in_rank.tolist().index(value) for value in values])
+            order = np.argsort([in_order.tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, (1 + len(self.kinds_of_events)) * places + kinds, BAD)
         return _Ends(rows_of_times(np.where(good, number, 0.0), good & (kinds > 0)), targets)

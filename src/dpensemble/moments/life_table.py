@@ -14,8 +14,8 @@ sizes have the largest evidence. Bands and tests rest on counts that were not sm
 noise. At risk in a bin is who entered it, less half of those who were censored in it.
 
 Competing events are further ends, with columns of their own in the same sum, so the proof is the same. Their cumulative
-incidence is that of Aalen and Johansen (Scandinavian Journal of Statistics, 1978): the chance to be free of all events
-before a bin, times the share of those at risk who have the event in it. Its band rests on the same linear expansion.
+incidence is that of Aalen and Johansen (Scandinavian Journal of Statistics, 1978). It adds up the chance to be free of
+all events before a bin, times the share of those at risk who have the event in the bin. Its band is linear, too.
 """
 
 from __future__ import annotations
@@ -549,7 +549,7 @@ def _incidences(
         chance = np.cumsum(_before(hazards) * hazards * shares)[:n]
         own_law = of_law * expected[kind] / expected.sum(axis=0)
         centre, linear, sampling = _linear_incidence(kind, len(kinds), of_law, own_law, left)
-        # Every column of the sum has its own noise, so each block of counts is read back by itself.
+        # Every column of the sum has its own noise, and its own counts.
         counts, noise = _by_columns(block, together, linear, spread)
         free = 1 - np.minimum(centre, 1 - 1e-6)
         covariance = ((noise + sampling) / np.outer(free, free))[:n, :n]

@@ -18,7 +18,7 @@ _MOST_DRAWN, _MOST_TICKS = 4, 6
 # Ticks keep this share of the axis between them.
 _APART = 0.13
 _LINE = 20
-# Below this a test is said to show a difference.
+# Below this p-value a page states a difference.
 _SIGNIFICANT, _SMALLEST = 0.05, 0.001
 # Columns of the file, from a curve and from the incidence of a kind of event.
 _COLUMNS = ("at_risk", "at_risk_noise", "events", "censored", "survival", "low", "high", "sample_low", "sample_high")

@@ -420,7 +420,7 @@ def file_tables(
 
 @guard_private_rows()
 def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequence[Label]]) -> Tables:
-    """Read private records without public rows, of which options declare all: a target, a number and other values.
+    """Read private records without public rows. Options declare a target, a number and values of other columns.
 
     Columns that no option names are left out. A bad entry becomes a blank, and no record is refused.
 
