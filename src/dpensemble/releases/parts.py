@@ -5,9 +5,9 @@ is the variance that the sum is charged for. The parts of any ``n - c`` sites th
 So up to ``c`` sites may show their parts to each other and to the coordinator. A site that trusts fewer others draws a
 larger part of its own.
 
-A sum of discrete Gaussians is nearly a discrete Gaussian (P. Kairouz, Z. Liu and T. Steinke, "The distributed discrete
-Gaussian mechanism for federated learning with secure aggregation", arXiv 2102.06387, 2021). The largest logarithm of
-the ratio of both laws is bounded on both sides. For ``m`` parts of variance ``s >= 1/4`` the bound is
+A sum of discrete Gaussians is nearly a discrete Gaussian (P. Kairouz, Z. Liu and T. Steinke, arXiv 2102.06387, 2021).
+The largest logarithm of the ratio of both laws is bounded on both sides. For ``m`` parts of variance ``s >= 1/4`` the
+bound is
 
     5 (exp(-pi**2 s) + exp(-2 pi**2 s 2 / 3) + ... + exp(-2 pi**2 s (m - 1) / m)),    at most 5 m exp(-pi**2 s),
 

@@ -546,7 +546,7 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
         self._record(self._charges[-1])
 
     def _record(self, charge: dict[str, Any]) -> None:
-        """Record a charge before its noise is drawn. By default this object alone knows it."""
+        """Record a charge before its noise is drawn. By default only this object stores the charge."""
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
         """Return the most that each group can be charged. Discrete noise is checked against it from then on."""
