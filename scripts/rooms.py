@@ -18,6 +18,7 @@ PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 ROOMS = {
     "Commands": (("cli",), "parse, call, print"),
     "Server": (("server",), "ledger of budgets, answers over HTTP"),
+    "Sites": (("sites",), "sums of organisations, under masks"),
     "Exports": (("exports", "mlflow"), "students for SQL, ONNX and paper, runs for MLflow"),
     "Runs": (("workflow",), "from files to a folder, claimed and journaled"),
     "Answers and audits": (("aggregation", "audit", "certificates"), "votes of others, lower bounds, proofs"),

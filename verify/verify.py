@@ -280,7 +280,7 @@ def votes(body, epsilon, delta):
     moved = f"a record changes {votes_} ballot{'s' * (votes_ > 1)} of weight {weight}"
     return f"{asked}, {moved}, {said}, {costs}{count} neighbouring pairs, delta at most {float(found):.6g}"
 
-def sites(body, epsilon, delta):  # each adds a part of the noise; see docs/proofs/sites.md
+def sites(body, epsilon, delta):  # each adds a part of the noise (docs/proofs/sites.md)
     n, others, at, rounds = fields(body, "sites colluding at rounds", "sums of sites")
     n, others, at = whole(n, 3, 1000, "sites"), whole(others, 1, n - 2, "colluding"), whole(at, 1, n, "at")
     for each in entries(rounds, 1, 1000, "rounds"):

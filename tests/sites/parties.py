@@ -20,8 +20,8 @@ ZERO_WORDS = 255
 class ZeroNoise:
     """Bits with which every draw of `DiscreteNoise.gaussian` is 0, for scales below 2**63.
 
-    A draw takes five words: the start of the Laplace draw (0), the end of its blocks (the highest bit), its sign (0),
-    and two words of a number that accepts it (the highest bit, then 0). The buffer is read from its end.
+    A draw takes five words. The first three are the start of the Laplace draw (0), the end of its blocks (the highest
+    bit) and its sign (0). Two words of a number accept it (the highest bit, then 0). The buffer is read from its end.
     """
 
     for_release = True

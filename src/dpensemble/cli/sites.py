@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from dpensemble._checks import split_names
+from dpensemble._files import JSON
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.errors import InvalidParameterError
@@ -16,10 +16,10 @@ from dpensemble.sites import SiteRun
 from dpensemble.sites.demo import Demo
 
 
-def new(given: dict[str, Any]) -> None:
+def new(given: dict[str, JSON]) -> None:
     """Write the terms of a run, and print them."""
     most = parts_of(given["most_units"])
-    settings: dict[str, Any] = {
+    settings: dict[str, JSON] = {
         "epsilon": given["epsilon"],
         "colluding": given["colluding"],
         "at_sites": given["at_sites"],
@@ -54,7 +54,7 @@ def new(given: dict[str, Any]) -> None:
     )
 
 
-def join(given: dict[str, Any]) -> None:
+def join(given: dict[str, JSON]) -> None:
     """Let a site join, and print its fingerprint."""
     with warnings_as_lines():
         run = SiteRun.join(
@@ -68,7 +68,7 @@ def join(given: dict[str, Any]) -> None:
     _print({"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words()}, words, given["as_json"])
 
 
-def run(given: dict[str, Any]) -> None:
+def run(given: dict[str, JSON]) -> None:
     """Take part in a run until the model is there."""
     party = SiteRun.load(given["messages"], given["own"])
     if given["trust"]:
@@ -87,7 +87,7 @@ def run(given: dict[str, Any]) -> None:
     _print(summary, words, given["as_json"])
 
 
-def status(given: dict[str, Any]) -> None:
+def status(given: dict[str, JSON]) -> None:
     """Print what a party sees in the folder of messages."""
     party = SiteRun.load(given["messages"], given["own"])
     seen = party.status()
@@ -105,7 +105,7 @@ def status(given: dict[str, Any]) -> None:
     _print(seen, words, given["as_json"])
 
 
-def demo(given: dict[str, Any]) -> None:
+def demo(given: dict[str, JSON]) -> None:
     """Run a coordinator and sites as processes of this machine, and print how good the model is."""
     outcome = Demo(
         dataset=given["dataset"],
@@ -125,7 +125,7 @@ def demo(given: dict[str, Any]) -> None:
     _print(outcome, words, given["as_json"])
 
 
-def _print(facts: dict[str, Any], words: list[str], as_json: bool) -> None:
+def _print(facts: dict[str, JSON], words: list[str], as_json: bool) -> None:
     typer.echo(json.dumps(facts, indent=2) if as_json else "\n".join(words))
 
 
@@ -145,12 +145,16 @@ def _whole(text: str) -> int:
         ) from None
 
 
-def _account(ledger: str | None, data_set: str | None) -> Any:
+def _account(ledger: str | None, data_set: str | None) -> JSON:
     """Return the account that must allow the run, or None if no ledger is named."""
     if (ledger is None) is not (data_set is None):
         raise InvalidParameterError("--ledger and --data-set go together: give both, or neither.")
     if ledger is None:
         return None
-    from dpensemble import Ledger  # noqa: PLC0415 - an extra
+    from dpensemble.server import Ledger  # noqa: PLC0415 - an extra
 
     return Ledger(ledger).account(str(data_set))
+
+
+#: What each command does, by its name.
+ACTIONS = {"new": new, "join": join, "run": run, "status": status, "demo": demo}

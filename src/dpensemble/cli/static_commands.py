@@ -307,8 +307,8 @@ _Own = Annotated[Path, typer.Argument(metavar="OWN", help="This party's own fold
 
 def _run_sites(action: str, **given: Any) -> None:
     with INTERRUPTS.at_once():
-        from dpensemble.cli import sites  # noqa: PLC0415
-    getattr(sites, action)(given)
+        from dpensemble.cli.sites import ACTIONS  # noqa: PLC0415
+    ACTIONS[action](given)
 
 
 def sites_new(

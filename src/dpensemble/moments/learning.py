@@ -189,6 +189,11 @@ class Residuals(RecordsQuery[Moments]):
     removing = WHOLE // 2
 
     @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """The centre and the scale."""
+        return self.centre, self.scale
+
+    @property
     def description(self) -> str:
         """The released sum in words."""
         expected_label = "equal chances for all classes" if self.centre is None else "what the model so far predicts"

@@ -5,9 +5,9 @@ is the variance that the sum is charged for. The parts of any ``n - c`` sites th
 So up to ``c`` sites may show their parts to each other and to the coordinator. A site that trusts fewer others draws a
 larger part of its own.
 
-A sum of discrete Gaussians is nearly a discrete Gaussian. P. Kairouz, Z. Liu and T. Steinke, "The distributed discrete
-Gaussian mechanism for federated learning with secure aggregation" (arXiv 2102.06387, 2021), bound the largest logarithm
-of the ratio of both laws, on both sides. For ``m`` parts of variance ``s >= 1/4`` the bound is
+A sum of discrete Gaussians is nearly a discrete Gaussian (P. Kairouz, Z. Liu and T. Steinke, arXiv 2102.06387, 2021).
+The largest logarithm of the ratio of both laws is bounded on both sides. For ``m`` parts of variance ``s >= 1/4`` the
+bound is
 
     5 (exp(-pi**2 s) + exp(-2 pi**2 s 2 / 3) + ... + exp(-2 pi**2 s (m - 1) / m)),    at most 5 m exp(-pi**2 s),
 
@@ -35,7 +35,7 @@ from dpensemble.releases.sums import SumsMeter
 
 #: Sites of a run, at most.
 MOST_SITES = 1000
-# Smallest variance of a part, in squared whole units, for which the bound above holds.
+# Smallest variance of a part, in squared whole units. The bound above holds from there on.
 _SMALLEST_PART = 2**20
 
 
@@ -102,7 +102,7 @@ class SiteNoise:
         return float(((self.n_sites - self.colluding) / honest) ** 0.5)
 
 
-class SiteSumsMeter(SumsMeter, spends=("charge",)):
+class SiteSumsMeter(SumsMeter):
     """Charges the sums of one site: those of a run, and sums that are drawn again after an attempt was lost.
 
     Parameters
@@ -135,21 +135,20 @@ class SiteSumsMeter(SumsMeter, spends=("charge",)):
         most = gaussian_epsilon(mu * attempts**0.5 * (1 + 1e-9), budget.delta * (1 - 1e-7)) * (1 + 2e-7)
         worst = Budget(epsilon=max(most, budget.epsilon), delta=budget.delta)
         super().__init__([Group(EVERYONE, worst)])
-        self.mu, self.budget_of_run, self._record = mu, budget, record
+        self.mu, self.budget_of_run, self._keep = mu, budget, record
 
-    def charge(self, sigma: float, *, variance: int, entries: int) -> None:
-        """Charge for a sum, as `SumsMeter.charge` does, and record the charge where it outlives this process."""
-        super().charge(sigma, variance=variance, entries=entries)
-        self._record(self.charges[-1])
+    def _record(self, charge: dict[str, Any]) -> None:
+        """Record a charge where it outlives this process."""
+        self._keep(charge)
 
     def charge_again(self, charges: Sequence[dict[str, Any]]) -> None:
         """Charge for sums that were recorded before, such as those of a process that ended."""
-        record, self._record = self._record, lambda _: None
+        keep, self._keep = self._keep, lambda _: None
         try:
             for each in charges:
                 self.charge(**each)
         finally:
-            self._record = record
+            self._keep = keep
 
     def cost(self) -> GaussianCost:
         """Return the cost of all sums charged so far."""

@@ -543,6 +543,10 @@ class SumsMeter(BudgetMeter, spends=("charge",)):
                 )
         self._costs = costs
         self._charges.append({"sigma": sigma, "variance": int(variance), "entries": int(entries)})
+        self._record(self._charges[-1])
+
+    def _record(self, charge: dict[str, Any]) -> None:
+        """Record a charge before its noise is drawn. By default only this object stores the charge."""
 
     def renyi_costs(self) -> tuple[PrivacyCost | None, ...]:
         """Return the most that each group can be charged. Discrete noise is checked against it from then on."""

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dpensemble._checks import integer_between
-from dpensemble._files import parse_json
+from dpensemble._files import JSON, parse_json
 from dpensemble.certificates import confirmed
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
@@ -68,7 +67,7 @@ class Demo:
             raise InvalidParameterError(f"dataset={self.dataset!r} is unknown here: use adult.", parameter="dataset")
         integer_between("sites", self.n_sites, 3, _MOST_SITES)
 
-    def run(self, show: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    def run(self, show: Callable[[str], None] = lambda _: None) -> dict[str, JSON]:
         """Run all processes, and return how good the model is and what each process opened."""
         with ExitStack() as stack:
             root = self.folder
@@ -79,7 +78,7 @@ class Demo:
                 raise FileError(f"out={str(root)!r} must be an empty folder.")
             return self._run(root.resolve(), show)
 
-    def _run(self, root: Path, show: Callable[[str], None]) -> dict[str, Any]:
+    def _run(self, root: Path, show: Callable[[str], None]) -> dict[str, JSON]:
         tables = adult_tables(self.seed)
         names = [f"site-{number}" for number in range(1, self.n_sites + 1)]
         sizes = self._write(root, names, tables)
@@ -116,7 +115,7 @@ class Demo:
             table.to_csv(root / name / "private.csv", index=False)
         return [len(rows) for rows in parts]
 
-    def _facts(self, root: Path, names: list[str], sizes: list[int], tables: Tables) -> dict[str, Any]:
+    def _facts(self, root: Path, names: list[str], sizes: list[int], tables: Tables) -> dict[str, JSON]:
         student = load_classifier(root / COORDINATOR / STUDENT)
         rows, labels = tables.X_test, tables.y_test
         if rows is None or labels is None:
@@ -139,7 +138,7 @@ class Demo:
         }
 
 
-def _auroc(chances: Any, second: Any) -> float:
+def _auroc(chances: JSON, second: JSON) -> float:
     """Return the chance that a row of the second class ranks above one of the first."""
     _, ranks, counts = np.unique(chances, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - (counts - 1) / 2
@@ -153,7 +152,7 @@ def _private(root: Path, name: str) -> list[str]:
 
 def _started(root: Path, name: str, action: str, messages: Path, options: list[str]) -> subprocess.Popen[bytes]:
     """Start one command of a party in a process of its own."""
-    code = "import sys; from dpensemble.sites.demo import watched; watched(sys.argv[1], sys.argv[2], sys.argv[3:])"
+    code = "import sys\nfrom dpensemble.sites.demo import watched\nwatched(sys.argv[1], sys.argv[2], sys.argv[3:])"
     command = ["sites", action, str(messages), str(root / name), "--json", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(  # noqa: S603 - this library's own commands
@@ -189,7 +188,7 @@ def watched(root: str, name: str, arguments: list[str]) -> None:
     folders: set[str] = set()
     below = re.compile(re.escape(os.path.join(root, "")) + r"([^/\\]+)")
 
-    def note(event: str, given: tuple[Any, ...]) -> None:
+    def note(event: str, given: tuple[JSON, ...]) -> None:
         if event in ("open", "os.listdir", "os.scandir") and given and isinstance(given[0], str | bytes | os.PathLike):
             match = below.match(os.path.abspath(os.fsdecode(given[0])))
             if match:

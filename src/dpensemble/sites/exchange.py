@@ -2,9 +2,9 @@
 
 An attempt begins with a message of the coordinator. Every site then sends a new public key, which it signs. For each
 sum, every site signs a transcript: the terms and all long-term keys, the keys of the attempt, and all sums that were
-opened before. A site draws no noise before it has the same transcript from all others. It computes by itself what the
-next sum is, so that no coordinator can give it another centre. It charges, draws, masks and sends in one go, at most
-once for each sum of an attempt, since the secret key of the attempt is in the memory of one process and nowhere else.
+opened before. A site draws no noise before it has the same transcript from all others. Each site computes what the next
+sum is, so that no coordinator can give it another centre. It charges, draws, masks and sends in one go, at most once
+for each sum of an attempt. The secret key of the attempt is in the memory of one process and nowhere else.
 
 If a site is lost, the coordinator begins the next attempt with the sum that was not opened. Each site then drops its
 key. What was drawn stays charged, and is drawn and charged again.
@@ -19,12 +19,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpensemble._entries import BigIntegers, Floats
+from dpensemble._files import JSON
 from dpensemble.moments.whole import AnyQuery, RecordsQuery
 from dpensemble.releases import SumReleaser
 from dpensemble.releases.parts import SiteNoise
@@ -68,7 +69,7 @@ class _Attempt:
 
     number: int
     first: int
-    key: Any = None
+    key: JSON = None
     keys: dict[str, bytes] = field(default_factory=dict)
     transcript: str = ""
     signed: set[int] = field(default_factory=set)
@@ -106,9 +107,14 @@ class _Exchange:
         self.attempt: _Attempt | None = None
         self.noise: SiteNoise = terms.noise()
 
-    def _each(self, kind: str, what: str, attempt: int, number: int = 0) -> dict[str, tuple[Any, str]]:
+    @property
+    def now(self) -> int:
+        """Number of the present attempt."""
+        return 0 if self.attempt is None else self.attempt.number
+
+    def _each(self, kind: str, what: str, attempt: int, number: int = 0) -> dict[str, tuple[JSON, str]]:
         """Return one message of every site, and wait for those that are missing."""
-        arrived: dict[str, tuple[Any, str]] = {}
+        arrived: dict[str, tuple[JSON, str]] = {}
         for _ in self._looks(lambda: f"{what} of {', '.join(one for one in self.terms.sites if one not in arrived)}"):
             for name in self.terms.sites:
                 message = self.post.read(kind, name, attempt, number)
@@ -232,8 +238,16 @@ class CoordinatorExchange(_Exchange):
                 self.opened.append(more)
             return
 
-    def open(self, coming: NextSum, query: AnyQuery | None, spread: float, units: float) -> NDArray[np.int64]:
+    def open(
+        self,
+        coming: NextSum,
+        query: AnyQuery | None,
+        spread: float,
+        units: float,
+        contribute: Callable[[], list[int]] | None = None,
+    ) -> NDArray[np.int64]:
         """Return an opened sum: one that was opened before, or the sum of all sites' masked numbers."""
+        del contribute
         while coming.number >= len(self.opened):
             if self.attempt is None:
                 self.begin(coming.number)
@@ -281,11 +295,6 @@ class SiteExchange(_Exchange):
         super().__init__(terms, post, roster, patience)
         self.noise, self.journal = noise, journal
         self.place = terms.sites.index(post.name)
-
-    @property
-    def now(self) -> int:
-        """Number of the present attempt."""
-        return 0 if self.attempt is None else self.attempt.number
 
     def _newest(self) -> int:
         """Return the newest attempt that the coordinator began."""
@@ -421,8 +430,7 @@ def coming_sum(query: AnyQuery | None, number: int) -> NextSum:
     """Return the description of a sum that all sites must agree on."""
     if query is None:
         return NextSum(number, "the number of units of all sites", [])
-    arrays = [getattr(query, name, None) for name in ("centre", "scale")]
-    return NextSum(number, query.description, [part for one in arrays for part in _projections(one)])
+    return NextSum(number, query.description, [part for one in query.public_arrays for part in _projections(one)])
 
 
 def _projections(array: Floats | None) -> list[float]:
@@ -434,9 +442,9 @@ def _projections(array: Floats | None) -> list[float]:
     return [float(part) for part in (signs @ flat).tolist()] + [float(np.abs(flat).sum())]
 
 
-def _alike(given: Any, own: list[float]) -> bool:
+def _alike(given: JSON, own: list[float]) -> bool:
     """Return whether another site's numbers about a centre are close to the own ones."""
-    plain = isinstance(given, list) and len(given) == len(own) and all(type(one) is float for one in given)
+    plain = isinstance(given, list) and len(given) == len(own) and all(isinstance(one, float) for one in given)
     if not plain or not own:
         return plain
     # The last number of an array is the sum of its entries without their signs.
@@ -444,7 +452,7 @@ def _alike(given: Any, own: list[float]) -> bool:
     return bool(np.allclose(given, own, rtol=0.0, atol=_ALIKE * size))
 
 
-def _key_in(body: Any, name: str) -> bytes:
+def _key_in(body: JSON, name: str) -> bytes:
     try:
         key = bytes.fromhex(body["key"])
         known = set(body) == {"key", "roster", "opened"} and len(key) == masks.KEY_BYTES
@@ -463,7 +471,7 @@ def _encoded(entries: NDArray[np.int64]) -> str:
     return _text(entries.astype("<i8").tobytes())
 
 
-def _numbers(text: Any, dtype: str) -> NDArray[Any] | None:
+def _numbers(text: JSON, dtype: str) -> NDArray[JSON] | None:
     """Return the numbers in a text, or None if it holds anything else."""
     if not isinstance(text, str):
         return None
@@ -476,7 +484,7 @@ def _numbers(text: Any, dtype: str) -> NDArray[Any] | None:
     return np.frombuffer(content, dtype=dtype)
 
 
-def _words_in(body: Any, agreed: str, name: str) -> masks.Words:
+def _words_in(body: JSON, agreed: str, name: str) -> masks.Words:
     words = _numbers(body.get("words"), "<u8") if isinstance(body, dict) else None
     if words is None or set(body) != {"words", "agreed"}:
         raise SitesError(f"{name} sent a masked sum that cannot be read: stop the run.")
@@ -499,13 +507,13 @@ def read_opened(post: Post, attempt: int, number: int) -> Opened | None:
     return Opened(attempt, entries.astype(np.int64), message[1])
 
 
-def read_history(post: Post, stated: Any) -> list[Opened]:
+def read_history(post: Post, stated: JSON) -> list[Opened]:
     """Return the sums that the coordinator opened before an attempt, as the message that begins it states them."""
     history = []
     if not isinstance(stated, list) or len(stated) > 1000:
         stated = [None]
     for number, one in enumerate(stated):
-        plain = isinstance(one, list) and len(one) == 2 and type(one[0]) is int and 1 <= one[0] <= 20
+        plain = isinstance(one, list) and len(one) == 2 and one[0] in range(1, 21)
         opened = read_opened(post, one[0], number) if plain else None
         if opened is None or opened.digest != one[1]:
             raise SitesError(

@@ -53,6 +53,16 @@ def masked(values: list[int], key: X25519PrivateKey, own: str, keys: Mapping[str
         Public keys of all sites for this attempt.
     transcript : bytes
         Digest of all that the sites signed for this sum. No two sums have the same one.
+
+    Returns
+    -------
+    ndarray of uint64
+        The numbers that leave the site. Without the masks of one honest site they are uniform.
+
+    Raises
+    ------
+    DataError
+        If a site sent a key with which the secret of the pair would be known.
     """
     total = words_of(values)
     for other, public in sorted(keys.items()):

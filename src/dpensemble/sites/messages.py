@@ -12,9 +12,9 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from dpensemble._files import UnfitJSONError, file_bytes, parse_json
+from dpensemble._files import JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
 from dpensemble.workflow.disk import replace_file
 
@@ -72,12 +72,12 @@ class Folder:
             return None
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: JSON) -> bytes:
     """Return the only JSON text of a value, in bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def digest(value: Any) -> str:
+def digest(value: JSON) -> str:
     """Return the SHA-256 of a value's only JSON text."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
@@ -150,9 +150,9 @@ class Post:
         self._key = key
         self.keys: dict[str, bytes] = {name: key.public}
         self.problems: dict[str, str] = {}
-        self._read: dict[str, tuple[str, Any]] = {}
+        self._read: dict[str, tuple[str, JSON]] = {}
 
-    def send(self, kind: str, body: Any, attempt: int = 0, number: int = 0) -> str:
+    def send(self, kind: str, body: JSON, attempt: int = 0, number: int = 0) -> str:
         """Sign and send a message. Return its digest."""
         message = {
             "format": _FORMAT,
@@ -170,7 +170,7 @@ class Post:
         )
         return digest(message)
 
-    def read(self, kind: str, sender: str, attempt: int = 0, number: int = 0) -> tuple[Any, str] | None:
+    def read(self, kind: str, sender: str, attempt: int = 0, number: int = 0) -> tuple[JSON, str] | None:
         """Return the body and the digest of a message whose signature is right, or None.
 
         Raises
@@ -192,7 +192,7 @@ class Post:
         self._read[name] = own_digest, message["body"]
         return message["body"], own_digest
 
-    def _verified(self, name: str, kind: str, sender: str, attempt: int, number: int) -> Any:
+    def _verified(self, name: str, kind: str, sender: str, attempt: int, number: int) -> JSON:
         """Return a message with the right signature, or None."""
         if sender not in self.keys:
             return None
@@ -211,7 +211,7 @@ class Post:
         self.problems.pop(name, None)
         return message
 
-    def _fault(self, message: dict[str, Any], purpose: tuple[Any, ...]) -> str:
+    def _fault(self, message: dict[str, JSON], purpose: tuple[JSON, ...]) -> str:
         """Return what is wrong with a message, and leave out its signature. The text is empty if nothing is."""
         sender = purpose[2]
         if not _is_signed(self.keys[sender], message.pop("signature"), _signed_part(message)):
@@ -228,11 +228,11 @@ def file_name(kind: str, sender: str, attempt: int = 0, number: int = 0) -> str:
     return f"{kind}.{sender}.{attempt}.{number}.json"
 
 
-def _signed_part(message: dict[str, Any]) -> bytes:
+def _signed_part(message: dict[str, JSON]) -> bytes:
     return b"dpensemble sites message\0" + canonical(message)
 
 
-def parsed(content: bytes) -> Any:
+def parsed(content: bytes) -> JSON:
     """Return a message whose entries have the right types, with the signature in bytes, or None."""
     try:
         message = parse_json(content)
@@ -242,7 +242,7 @@ def parsed(content: bytes) -> Any:
             return None
         texts = (message["run"], message["kind"], message["from"], message["signature"])
         counts = (message["attempt"], message["number"])
-        if not all(isinstance(text, str) for text in texts) or not all(type(count) is int for count in counts):
+        if not all(isinstance(text, str) for text in texts) or not all(_is_whole(count) for count in counts):
             return None
         canonical(message)
         message["signature"] = bytes.fromhex(message["signature"])
@@ -251,7 +251,11 @@ def parsed(content: bytes) -> Any:
     return message
 
 
-def first_of(content: bytes | None, kind: str, key_in: Callable[[Any], bytes], sender: str) -> tuple[Any, bytes, str]:
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def first_of(content: bytes | None, kind: str, key_in: Callable[[JSON], bytes], sender: str) -> tuple[JSON, bytes, str]:
     """Return body, public key and run of a message that states its own key, or raise.
 
     Such a message proves nothing about who sent it. People compare the key's fingerprint.

@@ -1,6 +1,6 @@
 """A run of several sites in Python: its terms, its members, and the model that follows from the opened sums.
 
-Every party computes the model by itself. Sites and coordinator run the steps of `LabelMomentsClassifier`, and differ
+Every party computes the model. Sites and coordinator run the steps of `LabelMomentsClassifier`, and differ
 only in where a noisy sum comes from.
 """
 
@@ -12,13 +12,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
-from dpensemble._files import parse_json, read_json
+from dpensemble._files import JSON, parse_json, read_json
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import other_versions, versions
 from dpensemble._spending import announce, listen, unheard
@@ -81,14 +80,14 @@ class _Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lines: list[dict[str, Any]] = []
+        self._lines: list[dict[str, JSON]] = []
         if path.exists():
             with file_errors(lambda reason: f"{path} cannot be read ({reason}): repair the file system."):
                 text = path.read_text(encoding="utf-8")
             # A line that a killed process left unfinished has no effect: nothing was drawn after it.
             self._lines = [parse_json(line) for line in text.split("\n")[:-1]]
 
-    def add(self, line: dict[str, Any]) -> None:
+    def add(self, line: dict[str, JSON]) -> None:
         """Write a line to the disk."""
         with file_errors(lambda reason: f"{self._path} cannot be written ({reason}): free the disk."):
             handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -100,7 +99,7 @@ class _Journal:
         self._lines.append(line)
 
     @staticmethod
-    def _end_line(file: Any) -> None:
+    def _end_line(file: JSON) -> None:
         """Drop an unfinished line of a killed process."""
         file.seek(0)
         content = file.read()
@@ -116,7 +115,7 @@ class _Journal:
         """Return the attempts that this site ever joined."""
         return {line["joined"] for line in self._lines if "joined" in line}
 
-    def charges(self) -> list[dict[str, Any]]:
+    def charges(self) -> list[dict[str, JSON]]:
         """Return all charges of this site."""
         return [line for line in self._lines if "sigma" in line]
 
@@ -176,7 +175,7 @@ class SiteRun:
 
     model_: LabelMomentsClassifier
     guarantee_: Guarantee
-    certificate_: dict[str, Any]
+    certificate_: dict[str, JSON]
 
     def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
         require_cryptography()
@@ -200,6 +199,7 @@ class SiteRun:
         self._site: _Site | None = None
         self._tables: Tables | None = None
         self._method: LabelMomentsClassifier | None = None
+        self._public: _Public | None = None
         self._payer: _Payer
 
     @classmethod
@@ -210,9 +210,9 @@ class SiteRun:
         *,
         public: Path | str | pd.DataFrame,
         sites: Sequence[str],
-        classes: Sequence[Any],
+        classes: Sequence[JSON],
         target: str,
-        **settings: Any,
+        **settings: JSON,
     ) -> SiteRun:
         """Write the terms of a new run, and the public rows, for all sites to read. Return the coordinator.
 
@@ -323,7 +323,7 @@ class SiteRun:
         self,
         private: Path | str | None = None,
         *,
-        ledger: Any = None,
+        ledger: JSON = None,
         patience: float | None = None,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> SiteRun:
@@ -370,7 +370,7 @@ class SiteRun:
 
     # What follows is not public.
 
-    def _party(self) -> dict[str, Any]:
+    def _party(self) -> dict[str, JSON]:
         path = self._own / _OWN
         try:
             party = read_json(path, lambda reason: FileError(f"{path} cannot be read ({reason}): restore the file."))
@@ -399,9 +399,11 @@ class SiteRun:
 
     def _public_rows(self) -> _Public:
         """Return public rows with the estimator's checks."""
+        if self._public is not None:
+            return self._public
         if self._tables is None:
-            # Public rows are read the same way at every party. The coordinator reads them as records, too, of which
-            # only columns and kinds are used.
+            # Public rows are read the same way at every party. The coordinator reads some of them as records, too,
+            # to find columns and kinds.
             self._tables = self._read_tables(self._example_file())
         method, tables = self._estimator(), self._tables
         rows = PreparedRows(method, tables.X_public)
@@ -413,7 +415,8 @@ class SiteRun:
         units = PublicUnits(numbers, private=self.terms.unit is not None)
         example = CheckedRecords.in_memory(public.iloc[:1], label, row_check(method, public))
         self._method = method
-        return _Public(rows, public, units, example)
+        self._public = _Public(rows, public, units, example)
+        return self._public
 
     def _example_file(self) -> Path:
         """Return a table of made-up records for a coordinator: some public rows with the first class."""
@@ -498,9 +501,9 @@ class SiteRun:
         members = {name: joined[name][0] for name in self.terms.sites}
         return digest([self._terms_digest, members]), tuple(joined[name][1] for name in self.terms.sites)
 
-    def _joined(self, name: str, body: Any, run: str) -> str:
+    def _joined(self, name: str, body: JSON, run: str) -> str:
         """Return the digest of a site's message that it joins, or raise if it joins another run."""
-        plain = set(body) == {"key", "least", "terms", "versions"} and type(body["least"]) is float
+        plain = set(body) == {"key", "least", "terms", "versions"} and isinstance(body["least"], float)
         if not plain or not 0 <= body["least"] <= 1:
             raise SitesError(f"{name} joined by a message that this version does not know: install the same version.")
         if run != self.terms.run or body["terms"] != self._terms_digest:
@@ -511,7 +514,7 @@ class SiteRun:
             raise SitesError(f"{name} has other versions than the terms state: install the same versions at all sites.")
         return digest(body)
 
-    def _begin(self, waiting: Patience, ledger: Any) -> SiteExchange | CoordinatorExchange:
+    def _begin(self, waiting: Patience, ledger: JSON) -> SiteExchange | CoordinatorExchange:
         """Return the exchange after all sites approved the members."""
         if self._exchange is not None:
             self._exchange.patience = waiting
@@ -520,7 +523,7 @@ class SiteRun:
         if self.name != COORDINATOR:
             self._require_trusted()
             self._post.send("approve", {"roster": roster})
-        approved: dict[str, Any] = {}
+        approved: dict[str, JSON] = {}
         for _ in waiting.looks(
             lambda: f"{self.name} is waiting for {_missing(self.terms.sites, approved)} to approve."
         ):
@@ -587,8 +590,6 @@ class SiteRun:
     def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
         """Open the number of units of all sites, which is public when a unit is replaced."""
         coming = coming_sum(None, 0)
-        if isinstance(exchange, CoordinatorExchange):
-            return total_units(exchange.open(coming, None, 0.0, 0.0), self.terms)
         own = 0 if self._site is None else self._site.n_units
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
@@ -630,7 +631,7 @@ class SiteRun:
         replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
         replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, JSON]:
         """Return public facts about the finished run as plain values."""
         drift = self.model_.drift_
         statistics = [
@@ -646,7 +647,7 @@ class SiteRun:
             "statistics": statistics,
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, JSON]:
         """Return what this party sees in the folder of messages, without reading records."""
         seen = {name: fingerprint(public) for name in self.terms.sites if (public := self._seen_key(name)) is not None}
         approved = [name for name in seen if self._post.read("approve", name) is not None]
@@ -689,12 +690,12 @@ class SiteRun:
 class _Payer:
     """Charges a site's own ledger and journal before noise is drawn, and knows the public charges of the run."""
 
-    def __init__(self, run: SiteRun, ledger: Any, noise: SiteNoise) -> None:
+    def __init__(self, run: SiteRun, ledger: JSON, noise: SiteNoise) -> None:
         self._run, self._ledger, self.noise = run, ledger, noise
         terms = run.terms
         self.meter = SiteSumsMeter(terms.budget, terms.attempts, self._record)
         self.number = 0
-        self._opened: dict[int, dict[str, Any]] = {}
+        self._opened: dict[int, dict[str, JSON]] = {}
         charges = run._journal.charges()
         self.meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")} for one in charges])
         self._drawn = {one["number"] for one in charges}
@@ -702,10 +703,10 @@ class _Payer:
         # A ledger that knows of a run which the own folder does not know: the folder was restored.
         self._restored = ledger is not None and not charges and ledger.has_release(self._base)
 
-    def _record(self, charge: dict[str, Any]) -> None:
+    def _record(self, charge: dict[str, JSON]) -> None:
         """Write a charge to the journal, then charge the ledger, which may refuse."""
         run, number = self._run, self.number
-        attempt = run._exchange.now if isinstance(run._exchange, SiteExchange) else 0
+        attempt = 0 if run._exchange is None else run._exchange.now
         again = self._restored or number in self._drawn or self._was_sent(number, attempt)
         run._journal.add({"attempt": attempt, "number": number, **charge})
         self._drawn.add(number)
@@ -726,11 +727,11 @@ class _Payer:
         earlier = range(1, attempt)
         return any(self._run._post.read("sum", self._run.name, one, number) is not None for one in earlier)
 
-    def opened(self, number: int, charge: dict[str, Any]) -> None:
+    def opened(self, number: int, charge: dict[str, JSON]) -> None:
         """Remember what an opened sum cost. Public."""
         self._opened[number] = charge
 
-    def public_charges(self) -> list[dict[str, Any]]:
+    def public_charges(self) -> list[dict[str, JSON]]:
         """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then."""
         charges = [self._opened[number] for number in sorted(self._opened)]
         post, terms = self._run._post, self._run.terms
@@ -749,6 +750,11 @@ class _Shared:
     exchange: SiteExchange | CoordinatorExchange
     payer: _Payer
     example: CheckedRecords
+
+    @property
+    def place(self) -> int:
+        """Place of this site among all of them. The coordinator has none, and adds nothing."""
+        return -1 if self.run.name == COORDINATOR else self.run.terms.sites.index(self.run.name)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -773,23 +779,20 @@ class _SharedSource(MomentsSource):
         units = total_weight if first else float(sum(shared.run.terms.most_units))
         spread = float(np.sqrt(float(shared.payer.noise.opened(variance))))
         coming = coming_sum(query, number)
-        if isinstance(exchange, CoordinatorExchange):
-            entries = exchange.open(coming, query, spread, units)
-        else:
-            place = exchange.place
+        site = shared.place
 
-            def contribute() -> list[int]:
-                shared.payer.number = number
-                total, records = exact_total(self.blocks, query, number)
-                self.same.require(records)
-                return sums.charge_and_draw_part(query, total, share, site=place)
+        def contribute() -> list[int]:
+            shared.payer.number = number
+            total, records = exact_total(self.blocks, query, number)
+            self.same.require(records)
+            return sums.charge_and_draw_part(query, total, share, site=site)
 
-            entries = exchange.open(coming, query, spread, units, contribute)
+        entries = exchange.open(coming, query, spread, units, contribute)
         charged = shared.payer.noise.charged(variance)
         shared.payer.opened(number, {"sigma": sigma, "variance": charged, "entries": len(entries)})
         return read_sum(sums, query, entries, share, total_weight, shape)
 
-    def reading(self, transform: Any, *, nonnegative: bool) -> _SharedSource:
+    def reading(self, transform: JSON, *, nonnegative: bool) -> _SharedSource:
         """Return the same records behind another map of the library."""
         blocks, like = self.blocks.reading(transform), self.like.reading(transform)
         return replace(self, blocks=blocks, like=like, nonnegative=nonnegative)
@@ -807,7 +810,7 @@ class _SharedSteps(MomentsSteps):
 
     def _source(self) -> MomentsSource:
         source = super()._source()
-        blocks: Any = source.blocks
+        blocks: JSON = source.blocks
         # Its own features: those of the site's records are kept between passes.
         like = SumsOfRecords(self.shared.example, blocks.features.reading(blocks.features.transform))
         return _SharedSource(
@@ -832,7 +835,7 @@ def _require_apart(messages: Path, own: Path) -> None:
         raise FileError(f"messages={str(messages)!r} must be a folder that exists.")
 
 
-def _write_party(own: Path, party: dict[str, Any], *, replacing: bool = False) -> None:
+def _write_party(own: Path, party: dict[str, JSON], *, replacing: bool = False) -> None:
     with file_errors(lambda reason: f"own={str(own)!r} cannot be written ({reason}): choose another folder."):
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not replacing and (own / _OWN).exists():
@@ -866,5 +869,5 @@ def _public_bytes(public: Path | str | pd.DataFrame) -> bytes:
     return files.read(path, guess=True).to_csv(index=False).encode()
 
 
-def _missing(sites: Sequence[str], there: Mapping[str, Any]) -> str:
+def _missing(sites: Sequence[str], there: Mapping[str, JSON]) -> str:
     return ", ".join(name for name in sites if name not in there)

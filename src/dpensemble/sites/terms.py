@@ -7,9 +7,9 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from dpensemble._checks import declared_labels, delta_of, integer_between, member, printable, real_between
+from dpensemble._files import JSON
 from dpensemble._same_code import versions
 from dpensemble.cost import GaussianCost
 from dpensemble.errors import InvalidParameterError
@@ -75,7 +75,7 @@ class RunTerms:
 
     sites: tuple[str, ...]
     most_units: tuple[int, ...]
-    classes: tuple[Any, ...]
+    classes: tuple[JSON, ...]
     target: str
     epsilon: float
     delta: float
@@ -140,18 +140,18 @@ class RunTerms:
         cls,
         *,
         sites: Sequence[str],
-        classes: Sequence[Any],
+        classes: Sequence[JSON],
         target: str,
         public: bytes,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         most_units: Sequence[int] | None = None,
-        **others: Any,
+        **others: JSON,
     ) -> RunTerms:
         """Return new terms with the versions of this process. By default all sites may have the same many units."""
         names = tuple(sites)
         most = [MOST_UNITS // max(len(names), 1)] * len(names) if most_units is None else most_units
-        more: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in others.items()}
+        more: dict[str, JSON] = {name: tuple(one) if isinstance(one, list) else one for name, one in others.items()}
         return cls(
             sites=names,
             most_units=tuple(most),
@@ -166,14 +166,14 @@ class RunTerms:
         )
 
     @classmethod
-    def from_dict(cls, given: Any) -> RunTerms:
+    def from_dict(cls, given: JSON) -> RunTerms:
         """Return the terms of plain values, or raise an error that states what is wrong with them."""
         names = {field.name for field in fields(cls)}
         if not isinstance(given, Mapping) or set(given) != names:
             raise InvalidParameterError(
                 "the terms of the run have other entries than this version of dpensemble knows."
             )
-        plain: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+        plain: dict[str, JSON] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
         for name in ("sites", "most_units", "classes", "drop", "statistics"):
             if not isinstance(plain[name], tuple) or len(plain[name]) > MOST_SITES:
                 raise InvalidParameterError(f"{name} of the terms must be a short list.", parameter=name)
@@ -181,7 +181,7 @@ class RunTerms:
             raise InvalidParameterError("versions of the terms must be a few texts.", parameter="versions")
         return cls(**plain)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the terms as plain values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 

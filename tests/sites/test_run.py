@@ -1,0 +1,399 @@
+"""Whole runs of several sites in one process, on made-up tables in folders."""
+
+import json
+import shutil
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpensemble.engine.run as engine
+from dpensemble import LabelMomentsClassifier
+from dpensemble._random import SeededNoise
+from dpensemble.certificates import confirmed
+from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.sites import RunTerms, SiteRun
+from dpensemble.sites.messages import SitesError, StillWaiting
+from tests.sites.parties import ZeroNoise
+
+
+def table(n, seed, *, target=True):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, n)
+    rows = pd.DataFrame({"age": age, "kind": rng.choice(["north", "south", "west"], n)})
+    if target:
+        rows["sick"] = np.where(age / 50 + rng.normal(size=n) > 1.2, "yes", "no")
+    return rows
+
+
+class Hospitals:
+    """Folders of a run with three or more sites."""
+
+    def __init__(self, root, sizes=(60, 80, 100), **settings):
+        self.root, self.messages = root, root / "messages"
+        self.messages.mkdir()
+        self.names = [f"h{number}" for number in range(len(sizes))]
+        self.public = table(220, 99, target=False)
+        self.tables = {name: table(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
+        for name, rows in self.tables.items():
+            rows.to_csv(self.file(name), index=False)
+        given = {"classes": ["no", "yes"], "target": "sick", "rounds": 1, "epsilon": 2.0, **settings}
+        self.parties = {
+            "coordinator": SiteRun.new(self.messages, root / "c", public=self.public, sites=self.names, **given)
+        }
+
+    def file(self, name):
+        return self.root / f"{name}.csv"
+
+    def own(self, name):
+        return self.root / f"own-{name}"
+
+    def join(self, names=None, **more):
+        for name in names or self.names:
+            self.parties[name] = SiteRun.join(self.messages, self.own(name), name=name, private=self.file(name), **more)
+
+    def trust(self):
+        marks = {name: self.parties[name].fingerprint for name in self.names}
+        for name in self.names:
+            self.parties[name].trust({other: one for other, one in marks.items() if other != name})
+
+    def step(self, name, **more):
+        """Let a party act once. Return whether it has the model."""
+        with suppress(StillWaiting):
+            self.parties[name].run(None if name == "coordinator" else self.file(name), patience=0, **more)
+            return True
+        return False
+
+    def play(self, turns=40, **more):
+        done = set()
+        for _ in range(turns):
+            for name in self.parties:
+                if name not in done and self.step(name, **more.get(name, {})):
+                    done.add(name)
+            if len(done) == len(self.parties):
+                return self
+        raise AssertionError(f"only {done} have a model")
+
+    def all_join(self):
+        self.join()
+        self.trust()
+        return self
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    return Hospitals(tmp_path)
+
+
+@pytest.mark.parametrize(("sizes", "settings"), [((60, 80, 100), {}), ((40,) * 5, {"rounds": 2}), ((12,) * 20, {})])
+def test_without_noise_the_model_is_that_of_pooled_records_to_the_last_bit(tmp_path, monkeypatch, sizes, settings):
+    monkeypatch.setattr(engine, "noise_source", lambda _: ZeroNoise())
+    hospitals = Hospitals(tmp_path, sizes, **settings).all_join().play()
+    pooled = pd.concat(hospitals.tables.values(), ignore_index=True)
+    whole = LabelMomentsClassifier(
+        classes=["no", "yes"], epsilon=2.0, delta=1e-6, rounds=settings.get("rounds", 1), on_bad_record="zero"
+    )
+    # The pooled fit has the same noise, 0, and is fitted as if the noise were that of all sites.
+    opened = hospitals.parties["coordinator"].model_
+    with monkeypatch.context() as patch:
+        noise = hospitals.parties["coordinator"].terms.noise()
+        ordinary = engine_releaser()
+        patch.setattr(label_moments(), "SumReleaser", lambda **given: _as_all_sites(ordinary(**given), noise))
+        whole.fit(pooled.drop(columns="sick"), pooled["sick"], X_public=hospitals.public)
+    for own, other in zip(opened.moments_, whole.moments_, strict=True):
+        assert (own.values == other.values).all()
+        assert own.spread == other.spread
+    rows = table(50, 7, target=False)
+    for party in hospitals.parties.values():
+        assert (party.model_.predict_proba(rows) == whole.predict_proba(rows)).all()
+
+
+def label_moments():
+    from dpensemble.methods import label_moments as module
+
+    return module
+
+
+def engine_releaser():
+    from dpensemble.releases import SumReleaser
+
+    return SumReleaser
+
+
+def _as_all_sites(releaser, noise):
+    """Return a releaser that draws all noise of one place, as large as that of all sites."""
+
+    class AllSites(type(releaser)):
+        def charge_and_draw(self, query, total, share, *, weight=1.0):
+            drawn = self.charge_and_draw_part(query, total, share, site=0)
+            entries = np.array([int(one) for one in drawn]).reshape(total.shape)
+            return self.read_opened(query, entries, share, weight=weight)
+
+    return AllSites(
+        relation=releaser.relation, meter=releaser.meter, noise=releaser.noise, kept_as=releaser.kept_as, parts=noise
+    )
+
+
+def test_a_run_states_what_it_cost_and_writes_its_model(hospitals):
+    hospitals.all_join().play()
+    party = hospitals.parties["h1"]
+    assert party.guarantee_.epsilon == pytest.approx(2.0, rel=1e-5)
+    assert "At most 1 of the 3 sites" in str(party.guarantee_)
+    certificates = {json.dumps(one.certificate_) for one in hospitals.parties.values()}
+    assert len(certificates) == 1
+    yes, said = confirmed(hospitals.own("h1") / "certificate.json")
+    assert yes, said
+    assert {"student.dpensemble", "summary.json"} <= {path.name for path in hospitals.own("h1").iterdir()}
+    seen = party.status()
+    assert seen["done"]
+    assert seen["attempts"] == 1
+    assert len(seen["charges"]) == len(party.model_.charges_)
+
+
+def test_no_message_holds_a_count_of_one_site_or_a_private_entry(hospitals):
+    hospitals.all_join().play()
+    for path in hospitals.messages.iterdir():
+        if path.name == "public.csv":
+            continue
+        text = path.read_text()
+        kinds = {"format", "version", "run", "kind", "from", "attempt", "number", "body", "signature"}
+        assert set(json.loads(text)) == kinds
+        # The secret keys and the records stay in the own folder.
+        for name in hospitals.names:
+            party = json.loads((hospitals.own(name) / "party.json").read_text())
+            assert party["secret"] not in text
+            assert party["row_key"] not in text
+            assert party["records"] not in text
+
+
+@pytest.mark.filterwarnings("ignore::dpensemble.errors.UnlikeRowsWarning")
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_units_statistics_and_both_relations(tmp_path, relation):
+    run = Hospitals(tmp_path, relation=relation, statistics=["class-shares"], unit="person", at_sites=2)
+    for name, rows in run.tables.items():
+        rows.assign(person=[f"p{number // 2}" for number in range(len(rows))]).to_csv(run.file(name), index=False)
+    run.all_join().play()
+    party = run.parties["h0"]
+    assert party.guarantee_.relation.value == relation
+    assert "at 2 sites at epsilon" in str(party.guarantee_)
+    titles = [one["title"] for one in party.summary()["statistics"]]
+    assert "Share of each class" in titles
+    yes, said = confirmed(run.own("h0") / "certificate.json")
+    assert yes, said
+
+
+def test_a_site_that_insists_on_all_of_the_noise_draws_all_of_it(hospitals):
+    hospitals.join(["h0"], least=1.0)
+    hospitals.join(["h1", "h2"])
+    hospitals.trust()
+    hospitals.play()
+    noise = hospitals.parties["h1"]._payer.noise
+    assert noise.least == (1.0, 0.0, 0.0)
+    variance = 2**60
+    assert noise.opened(variance) == 2 * variance
+
+
+class Account:
+    """Stands for a ledger's account: it stores keys, and may refuse."""
+
+    def __init__(self, refuses=False):
+        self.keys, self.epsilons, self.refuses = [], [], refuses
+
+    def has_release(self, key):
+        return key in self.keys
+
+    def one_release(self, what, *, release=None):
+        def charge(spendings):
+            if self.refuses:
+                raise DataError("the account is empty.")
+            if release not in self.keys:
+                self.keys.append(release)
+                self.epsilons.append(spendings[0].epsilon)
+
+        return charge
+
+
+def test_a_ledger_is_charged_once_for_the_run_and_once_more_for_a_sum_that_is_drawn_again(hospitals):
+    hospitals.all_join()
+    account = Account()
+    lost = False
+    for _ in range(60):
+        done = [hospitals.step(name, **({"ledger": account} if name == "h0" else {})) for name in hospitals.parties]
+        if not lost and len(account.keys) == 1 and (hospitals.messages / "sum.h0.1.1.json").exists():
+            # h1 ends before it has sent its own sum, or after that. Both are the end of its key.
+            hospitals.parties["h1"] = SiteRun.load(hospitals.messages, hospitals.own("h1"))
+            lost = True
+        if all(done):
+            break
+    assert lost
+    assert account.epsilons[0] == 2.0
+    attempts = hospitals.parties["h0"].status()["attempts"]
+    sums = len(hospitals.parties["h0"].status()["charges"])
+    again = sums - len({one["number"] for one in hospitals.parties["h0"].status()["charges"]})
+    assert len(account.keys) == 1 + again
+    assert attempts in (1, 2)
+
+
+def test_a_ledger_that_refuses_stops_the_site_before_its_draw(hospitals, monkeypatch):
+    hospitals.all_join()
+
+    class Silent(SeededNoise):
+        def uniform_bits(self, size):
+            raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(engine, "noise_source", lambda _: Silent(0))
+    account = Account(refuses=True)
+    with pytest.raises(DataError, match="the account is empty"):
+        for _ in range(30):
+            hospitals.step("coordinator")
+            hospitals.step("h1")
+            hospitals.step("h2")
+            hospitals.step("h0", ledger=account)
+    assert (hospitals.messages / "lost.h0.1.0.json").exists()
+    assert not (hospitals.messages / "sum.h0.1.1.json").exists()
+
+
+def test_a_restored_site_whose_ledger_knows_the_run_is_charged_for_every_further_sum(hospitals):
+    hospitals.all_join()
+    account = Account()
+    shutil.copytree(hospitals.own("h0"), hospitals.root / "backup")
+    for _ in range(60):
+        for name in hospitals.parties:
+            hospitals.step(name, **({"ledger": account} if name == "h0" else {}))
+        if (hospitals.messages / "sum.h0.1.1.json").exists():
+            break
+    shutil.rmtree(hospitals.own("h0"))
+    shutil.move(hospitals.root / "backup", hospitals.own("h0"))
+    hospitals.parties["h0"] = SiteRun.load(hospitals.messages, hospitals.own("h0"))
+    before = len(account.keys)
+    hospitals.play(h0={"ledger": account})
+    drawn = len(hospitals.parties["h0"].status()["charges"])
+    assert len(account.keys) == before + drawn
+
+
+def test_records_that_changed_since_the_site_joined_are_refused(hospitals):
+    hospitals.all_join()
+    rows = hospitals.tables["h1"]
+    rows.iloc[3, 0] = 21
+    rows.to_csv(hospitals.file("h1"), index=False)
+    with pytest.raises(DataError, match="changed since this site joined"):
+        hospitals.step("h1")
+    assert not (hospitals.messages / "approve.h1.0.0.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.rename(columns={"age": "years"}), "age"),
+        (lambda rows: rows.drop(columns="sick"), "sick"),
+        (lambda rows: rows.iloc[:0], "no rows|empty|row"),
+    ],
+)
+def test_a_site_with_another_table_cannot_join_and_sends_nothing(hospitals, change, words):
+    change(hospitals.tables["h0"]).to_csv(hospitals.file("h0"), index=False)
+    with pytest.raises((DataError, FileError), match=words):
+        hospitals.join(["h0"])
+    assert [path.name for path in hospitals.messages.iterdir() if "h0" in path.name] == []
+    # The name is free for the right table.
+    table(30, 0).to_csv(hospitals.file("h0"), index=False)
+    hospitals.join(["h0"])
+
+
+def test_a_site_with_other_versions_cannot_join(hospitals, monkeypatch):
+    monkeypatch.setattr("dpensemble.sites.run.other_versions", lambda _: "numpy 1.0, but must have 2.0")
+    with pytest.raises(SitesError, match=r"numpy 1\.0.*same versions at all sites"):
+        hospitals.join(["h0"])
+
+
+def test_an_unknown_site_and_a_second_one_of_a_name_are_refused(hospitals):
+    with pytest.raises(InvalidParameterError, match="not a site of this run"):
+        SiteRun.join(hospitals.messages, hospitals.root / "x", name="h9", private=hospitals.file("h0"))
+    hospitals.join(["h0"])
+    with pytest.raises(SitesError, match="somebody joined as h0 before"):
+        SiteRun.join(hospitals.messages, hospitals.root / "y", name="h0", private=hospitals.file("h0"))
+
+
+def test_a_site_that_is_not_approved_or_has_another_key_stops_everything(hospitals):
+    hospitals.join()
+    with pytest.raises(SitesError, match="h1 is not approved yet"):
+        hospitals.step("h0")
+    hospitals.trust()
+    hospitals.parties["h0"].trust({"h1": hospitals.parties["h2"].fingerprint})
+    with pytest.raises(SitesError, match="somebody may pretend to be h1: nothing was sent"):
+        hospitals.step("h0")
+    assert not (hospitals.messages / "approve.h0.0.0.json").exists()
+
+
+def test_changed_terms_or_public_rows_are_refused(hospitals):
+    hospitals.all_join()
+    (hospitals.messages / "public.csv").write_text("age,kind\n30,north\n")
+    with pytest.raises(SitesError, match=r"public\.csv is not the file of the terms"):
+        SiteRun.load(hospitals.messages, hospitals.own("h0")).run(hospitals.file("h0"), patience=0)
+    other = Hospitals(_folder(hospitals.root / "other"))
+    shutil.copy(other.messages / "terms.coordinator.0.0.json", hospitals.messages)
+    with pytest.raises(SitesError, match="not those that this party joined"):
+        SiteRun.load(hospitals.messages, hospitals.own("h0"))
+
+
+def _folder(path):
+    path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sites": ["a", "b"]}, "at least 3"),
+        ({"sites": ["a", "b", "A"]}, "twice"),
+        ({"sites": ["a", "b", "coordinator"]}, "coordinator"),
+        ({"sites": ["a", "b", "../c"]}, "letters, digits and hyphens"),
+        ({"colluding": 2}, "at least 4"),
+        ({"most_units": [2**27, 2**27, 1]}, "268,435,457"),
+        ({"most_units": [1, 2]}, "one number for each site"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"attempts": 0}, "attempts"),
+        ({"at_sites": 4}, "at_sites"),
+        ({"classes": ["no"]}, "classes"),
+        ({"relation": "other"}, "relation"),
+        ({"statistics": ["mean"]}, "unknown"),
+    ],
+)
+def test_impossible_terms_are_refused(changes, words):
+    given = {"sites": ["a", "b", "c"], "classes": ["no", "yes"], "target": "y", "public": b"x\n1\n", **changes}
+    with pytest.raises((InvalidParameterError, ValueError), match=words):
+        RunTerms.of(**given)
+
+
+def test_terms_survive_json_and_unknown_entries_are_refused():
+    terms = RunTerms.of(sites=["a", "b", "c"], classes=[0, 1], target="y", public=b"x\n1\n", epsilon=2.0)
+    plain = json.loads(json.dumps(terms.to_dict()))
+    assert RunTerms.from_dict(plain) == terms
+    with pytest.raises(InvalidParameterError, match="other entries"):
+        RunTerms.from_dict({**plain, "more": 1})
+    for name in plain:
+        for odd in (None, [], {}, "x" * 5000, -1, True, [[]], 1e300):
+            with suppress(InvalidParameterError, ValueError, TypeError):
+                RunTerms.from_dict({**plain, name: odd})
+
+
+@pytest.mark.parametrize("where", ["messages", "messages/own", "."])
+def test_secrets_never_lie_in_the_folder_of_messages(tmp_path, where):
+    messages = _folder(tmp_path / "messages")
+    with pytest.raises(InvalidParameterError, match="apart from"):
+        SiteRun.new(
+            messages, tmp_path / where, public=table(20, 0), sites=["a", "b", "c"], classes=["n", "y"], target="sick"
+        )
+
+
+def test_arguments_of_run_are_checked(hospitals):
+    hospitals.join(["h0"])
+    with pytest.raises(InvalidParameterError, match="coordinator has no records"):
+        hospitals.parties["coordinator"].run(hospitals.file("h0"))
+    with pytest.raises(InvalidParameterError, match="give the site's table"):
+        hospitals.parties["h0"].run()
+    with pytest.raises(InvalidParameterError, match="ledger must be"):
+        hospitals.parties["h0"].run(hospitals.file("h0"), ledger="file.db")
+    with pytest.raises(InvalidParameterError, match="not another site"):
+        hospitals.parties["h0"].trust({"h0": "1"})
