@@ -69,6 +69,31 @@ def test_the_page_of_claims_has_every_claim():
         assert set(claim) <= {"claim", "more", "source", "code", "test"}
 
 
+def test_the_page_for_contributors_names_the_files_of_a_new_law_and_of_a_new_method():
+    source = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = HOOK["contributing_page"]()
+    assert [line for line in page.splitlines() if line.startswith("#")] == [
+        line for line in source.splitlines() if line.startswith("#")
+    ]
+    for part, file in (("law in the library", "laws/NAME.py"), ("method", "methods/NAME.py")):
+        assert f"`src/dpensemble/{file}`" in page.split(f"## A new {part}\n")[1].split("\n## ")[0]
+    # Links lead to pages of the site. Files that the site does not have are named.
+    assert "](../stability.md)" in page
+    assert "[releasing](RELEASING.md)" in source
+    assert "releasing (`RELEASING.md`)" in page
+    targets = [target for target in re.findall(r"\]\(([^)#\s]+)", page) if "://" not in target]
+    assert targets
+    assert [target for target in targets if not (ROOT / "docs" / "reference" / target).resolve().is_file()] == []
+
+
+def test_links_in_code_stay_as_they_are_for_contributors(tmp_path, monkeypatch):
+    text = "# Title\n\n[a](docs/b.md#c) [d](E.md) [f](#g)\n\n```\n[a](docs/b.md)\n```\n"
+    (tmp_path / "CONTRIBUTING.md").write_text(text)
+    monkeypatch.setitem(HOOK["contributing_page"].__globals__, "ROOT", tmp_path)
+    expected = "# Title\n\n[a](../b.md#c) d (`E.md`) [f](#g)\n\n```\n[a](docs/b.md)\n```\n"
+    assert HOOK["contributing_page"]() == expected
+
+
 def test_a_page_without_title_ends_the_build(tmp_path, monkeypatch):
     (tmp_path / "good.md").write_text("<!-- a comment -->\n# Title\n")
     (tmp_path / "bad.md").write_text("No title.\n")
