@@ -150,6 +150,13 @@ OLD_ADDRESSES = (
     "quality", "rare-outcomes", "reference", "reference/dpensemble", "results", "scale", "service", "tutorial",
     "verification", "what-it-cannot-do",
 )  # fmt: skip
+#: Addresses that version 0.3 added.
+NEWER_ADDRESSES = (
+    "data-protection-officer", "exports", "install-offline", "life-tables", "numbers", "other-libraries",
+    "other-programs", "proofs/intervals", "proofs/label-moments", "proofs/law-of-your-own", "proofs/records",
+    "public-rows", "reference/claims", "reference/commands", "reference/contributing", "reference/keys",
+    "reference/modules", "stability", "table-size", "voting",
+)  # fmt: skip
 #: Headings of the page of proofs, which has become several pages.
 OLD_HEADINGS = (
     "a-law-of-your-own", "a-released-quality", "bad-records", "bagged-pate", "bagging-alone", "budgets-by-group",
@@ -167,8 +174,11 @@ def test_the_site_builds_is_complete_and_asks_no_other_host(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     assert EXPORTS - entries((tmp_path / "objects.inv").read_bytes()) == set()
     assert "PATEClassifier" in (tmp_path / "reference" / "dpensemble" / "index.html").read_text(encoding="utf-8")
-    for address in OLD_ADDRESSES:
+    for address in (*OLD_ADDRESSES, *NEWER_ADDRESSES):
         assert (tmp_path / address / "index.html").exists(), address
+    # Each page has one title of its own.
+    titles = [re.findall(r"<h1\b", page.read_text(encoding="utf-8")) for page in tmp_path.rglob("index.html")]
+    assert {len(found) for found in titles} == {1}
     privacy = (tmp_path / "privacy" / "index.html").read_text(encoding="utf-8")
     assert [heading for heading in OLD_HEADINGS if f'id="{heading}"' not in privacy] == []
     loaded = {
