@@ -2,8 +2,9 @@
 
 ``python scripts/site_pages.py`` writes, below ``docs``:
 
-- ``reference/``: a page for every package and module that exports names, one of all commands with their options, and
-  the table of claims from ``docs/claims.toml``.
+- ``reference/``: a page for every package and module that exports names, one of all commands with their options, the
+  claims from ``docs/claims.toml``, and the keys of ``--json`` from ``docs/json-keys.json``.
+- ``reference/contributing.md``: ``CONTRIBUTING.md``, with links that work on the site.
 - ``notebooks/``: the examples, each executed. An example that fails ends the build. Results are kept until an example
   or the library changes.
 
@@ -21,6 +22,7 @@ import hashlib
 import importlib
 import inspect
 import io
+import json
 import os
 import pkgutil
 import re
@@ -37,6 +39,7 @@ DOCS = ROOT / "docs"
 TOP = "dpensemble"
 REFERENCE, NOTEBOOKS = "reference", "notebooks"
 MODULES, COMMANDS, CLAIMS = f"{REFERENCE}/modules.md", f"{REFERENCE}/commands.md", f"{REFERENCE}/claims.md"
+KEYS, CONTRIBUTING = f"{REFERENCE}/keys.md", f"{REFERENCE}/contributing.md"
 #: The examples that the site shows with their results, in the order of the menu.
 SHOWN = ("hospital_with_units", "bank_with_personal_budgets", "images", "law_of_ones_own")
 _COLUMNS = "100"
@@ -170,6 +173,57 @@ def claims_page() -> str:
     return "\n".join(lines)
 
 
+def keys_page() -> str:
+    """Return the page of the keys that ``scripts/json_keys.py`` found."""
+    lines = [
+        "# Keys of JSON",
+        "",
+        "This page is for people who read results by programs. `scripts/json_keys.py` found the keys by running every "
+        "command with `--json`. `[]` stands for each element of a list, and a word in capitals for a name of your own. "
+        "`run.json` has the keys of `train`, except `out`. "
+        "Which keys `settings` and `data` have depends on the method and the options. "
+        "[Stability](../stability.md) states how long keys last.",
+        "",
+    ]
+    sections = json.loads((DOCS / "json-keys.json").read_text(encoding="utf-8"))
+    for section, keys in sections.items():
+        lines += [f"## {section}", ""]
+        shown = keys
+        if section == "report" and set(keys) - {"page"} <= set(sections["train"]):
+            lines += ["The keys of [train](#train), except `out`, and `page`.", ""]
+            shown = {"page": keys["page"]}
+        lines += ["| key | holds |", "|---|---|"]
+        lines += [f"| `{key}` | {kind} |" for key, kind in _shortened(shown).items()]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _shortened(keys: dict[str, str]) -> dict[str, str]:
+    """Return keys, with one line for figures on test rows if they have the keys of released figures."""
+    test, released = "data.test_quality", "data.released_score"
+    own = {key for key in keys if key.startswith(f"{test}.")}
+    if not own or not {key.replace(test, released, 1) for key in own} <= set(keys):
+        return keys
+    return {key: kind for key, kind in keys.items() if key not in own} | {test: f"as `{released}`"}
+
+
+#: A link of CONTRIBUTING.md: its text, and a path from the root of the repository.
+_LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:|#)([^)\s]+)\)")
+
+
+def _on_the_site(link: re.Match[str]) -> str:
+    """Return a link from a page of the reference: to a page of the site, or else the name of a file."""
+    text, target = link.groups()
+    return f"[{text}](../{target.removeprefix('docs/')})" if target.startswith("docs/") else f"{text} (`{target}`)"
+
+
+def contributing_page() -> str:
+    """Return ``CONTRIBUTING.md`` as a page of the site. Code blocks stay as they are."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    parts = re.split(r"(?ms)(^ *```.*?^ *```)", text)
+    return "".join(part if number % 2 else _LINK.sub(_on_the_site, part) for number, part in enumerate(parts))
+
+
 def _digest(example: Path) -> str:
     """Return a hash of an example and of everything that decides its results."""
     digest = hashlib.sha256()
@@ -241,6 +295,7 @@ def untitled(docs: Path) -> list[str]:
 def main(docs: Path = DOCS) -> None:
     """Write all generated pages, and check that every page has a title."""
     pages = api_pages() | {COMMANDS: commands_page(), CLAIMS: claims_page()}
+    pages |= {KEYS: keys_page(), CONTRIBUTING: contributing_page()}
     for name, text in pages.items():
         write(docs / name, text)
     for old in (docs / REFERENCE).glob("*.md"):

@@ -69,6 +69,31 @@ def test_the_page_of_claims_has_every_claim():
         assert set(claim) <= {"claim", "more", "source", "code", "test"}
 
 
+def test_the_page_for_contributors_names_the_files_of_a_new_law_and_of_a_new_method():
+    source = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = HOOK["contributing_page"]()
+    assert [line for line in page.splitlines() if line.startswith("#")] == [
+        line for line in source.splitlines() if line.startswith("#")
+    ]
+    for part, file in (("law in the library", "laws/NAME.py"), ("method", "methods/NAME.py")):
+        assert f"`src/dpensemble/{file}`" in page.split(f"## A new {part}\n")[1].split("\n## ")[0]
+    # Links lead to pages of the site. Files that the site does not have are named.
+    assert "](../stability.md)" in page
+    assert "[releasing](RELEASING.md)" in source
+    assert "releasing (`RELEASING.md`)" in page
+    targets = [target for target in re.findall(r"\]\(([^)#\s]+)", page) if "://" not in target]
+    assert targets
+    assert [target for target in targets if not (ROOT / "docs" / "reference" / target).resolve().is_file()] == []
+
+
+def test_links_in_code_stay_as_they_are_for_contributors(tmp_path, monkeypatch):
+    text = "# Title\n\n[a](docs/b.md#c) [d](E.md) [f](#g)\n\n```\n[a](docs/b.md)\n```\n"
+    (tmp_path / "CONTRIBUTING.md").write_text(text)
+    monkeypatch.setitem(HOOK["contributing_page"].__globals__, "ROOT", tmp_path)
+    expected = "# Title\n\n[a](../b.md#c) d (`E.md`) [f](#g)\n\n```\n[a](docs/b.md)\n```\n"
+    assert HOOK["contributing_page"]() == expected
+
+
 def test_a_page_without_title_ends_the_build(tmp_path, monkeypatch):
     (tmp_path / "good.md").write_text("<!-- a comment -->\n# Title\n")
     (tmp_path / "bad.md").write_text("No title.\n")
@@ -125,6 +150,13 @@ OLD_ADDRESSES = (
     "quality", "rare-outcomes", "reference", "reference/dpensemble", "results", "scale", "service", "tutorial",
     "verification", "what-it-cannot-do",
 )  # fmt: skip
+#: Addresses that version 0.3 added.
+NEWER_ADDRESSES = (
+    "data-protection-officer", "exports", "install-offline", "life-tables", "numbers", "other-libraries",
+    "other-programs", "proofs/intervals", "proofs/label-moments", "proofs/law-of-your-own", "proofs/records",
+    "public-rows", "reference/claims", "reference/commands", "reference/contributing", "reference/keys",
+    "reference/modules", "stability", "table-size", "voting",
+)  # fmt: skip
 #: Headings of the page of proofs, which has become several pages.
 OLD_HEADINGS = (
     "a-law-of-your-own", "a-released-quality", "bad-records", "bagged-pate", "bagging-alone", "budgets-by-group",
@@ -142,8 +174,11 @@ def test_the_site_builds_is_complete_and_asks_no_other_host(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     assert EXPORTS - entries((tmp_path / "objects.inv").read_bytes()) == set()
     assert "PATEClassifier" in (tmp_path / "reference" / "dpensemble" / "index.html").read_text(encoding="utf-8")
-    for address in OLD_ADDRESSES:
+    for address in (*OLD_ADDRESSES, *NEWER_ADDRESSES):
         assert (tmp_path / address / "index.html").exists(), address
+    # Each page has one title of its own.
+    titles = [re.findall(r"<h1\b", page.read_text(encoding="utf-8")) for page in tmp_path.rglob("index.html")]
+    assert {len(found) for found in titles} == {1}
     privacy = (tmp_path / "privacy" / "index.html").read_text(encoding="utf-8")
     assert [heading for heading in OLD_HEADINGS if f'id="{heading}"' not in privacy] == []
     loaded = {
