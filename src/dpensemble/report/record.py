@@ -583,7 +583,7 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
         yield (
             f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
             f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why"
-            f"{_RANGES if share < _HALF and record.data.get('classes') else ''}.",
+            f"{_RANGES if share < _HALF and 'number' not in record.data else ''}.",
             record.labels_are_public,
         )
 
