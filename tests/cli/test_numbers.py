@@ -193,7 +193,7 @@ def test_an_interrupted_run_is_finished_with_the_noise_that_it_drew(said, folder
         patch.setattr("dpensemble.workflow.outputs.save_classifier", full)
         code, _, err = said(RUN, "--unit", "town", "--relation", "add-or-remove-one", "--out", "later")
     assert code == 1, err
-    code, out, err = said("recover later")
+    code, _, err = said("recover later")
     assert (code, (folder / "later" / "student.skops").exists()) == (0, True), err
     record = json.loads((folder / "later" / "run.json").read_text(encoding="utf-8"))
     assert (record["guarantee"]["relation"], record["guarantee"]["unit"]) == ("add-or-remove-one", "unit")
