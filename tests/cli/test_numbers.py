@@ -183,3 +183,29 @@ def test_other_commands_refuse_what_a_number_has_not(said, line, sentence):
     assert (code, out) == (2, "")
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_an_interrupted_run_is_finished_with_the_noise_that_it_drew(said, folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpensemble.workflow.outputs.save_classifier", full)
+        code, _, err = said(RUN, "--unit", "town", "--relation", "add-or-remove-one", "--out", "later")
+    assert code == 1, err
+    code, _, err = said("recover later")
+    assert (code, (folder / "later" / "student.skops").exists()) == (0, True), err
+    record = json.loads((folder / "later" / "run.json").read_text(encoding="utf-8"))
+    assert (record["guarantee"]["relation"], record["guarantee"]["unit"]) == ("add-or-remove-one", "unit")
+    assert record["data"]["unit_column"] == "town"
+
+
+def test_a_ledger_charges_a_run_once_and_refuses_what_is_too_much(said, folder):
+    assert said("ledger create accounts.db")[0] == 0
+    assert said("ledger open accounts.db prices --epsilon 6 --delta 1e-3")[0] == 0
+    account = ("--ledger", "accounts.db", "--data-set", "prices")
+    assert said(RUN, *account, "--out", "charged")[0] == 0
+    assert "1 releases" in said("ledger verify accounts.db")[1]
+    code, _, err = said(RUN, *account, "--out", "refused")
+    assert (code, (folder / "refused").exists()) == (2, False)
+    assert "prices" in err

@@ -1,5 +1,7 @@
 """Kinds of targets: how their entries are read, and ranges of numbers as options state them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,7 +77,7 @@ def test_features_do_not_hear_what_is_declared_about_the_target():
 
 
 def test_files_predict_classes_or_a_number_and_not_both():
-    files = {"private": "p.csv", "public": "q.csv", "target": "price"}
+    files = {"private": Path("p.csv"), "public": Path("q.csv"), "target": "price"}
     assert TableFiles(**files, number=NumberRange.of(0, 1)).predicted.settings() == {"low": 0, "high": 1}
     assert TableFiles(**files, classes=["no", "yes"]).predicted == ClassTarget(["no", "yes"])
     with pytest.raises(InvalidParameterError, match="only one of them"):
