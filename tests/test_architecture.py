@@ -121,8 +121,8 @@ STRUCTURE = {
     # Eight are exports, one for each format. Three are estimates for sizes of tables. Two are their commands.
     # Three are of numbers: sums of residuals, the run with its model, and the estimator.
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
-    # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the room
-    # itself, and its commands.
+    # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the
+    # room itself, and its commands.
     "modules": 233,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
