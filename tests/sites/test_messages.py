@@ -1,4 +1,4 @@
-"""Messages of strangers: whatever a file holds, it is refused in a sentence or counts as missing."""
+"""Messages of strangers: every file is read, refused in a sentence, or counts as missing."""
 
 import json
 from contextlib import suppress
