@@ -122,8 +122,8 @@ STRUCTURE = {
     # Three are of numbers: sums of residuals, the run with its model, and the estimator.
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
-    # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the room
-    # itself, and its commands.
+    # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the
+    # room itself, and its commands.
     "modules": 236,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what

@@ -10,7 +10,6 @@ import pytest
 
 import dpensemble.engine.run as engine
 from dpensemble import LabelMomentsClassifier
-from dpensemble._random import SeededNoise
 from dpensemble.certificates import confirmed
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.sites import RunTerms, SiteRun
@@ -235,21 +234,18 @@ def test_a_ledger_is_charged_once_for_the_run_and_once_more_for_a_sum_that_is_dr
     assert attempts in (1, 2)
 
 
-def test_a_ledger_that_refuses_stops_the_site_before_its_draw(hospitals, monkeypatch):
+def test_a_ledger_that_refuses_stops_the_site_before_its_draw(hospitals):
     hospitals.all_join()
 
-    class Silent(SeededNoise):
-        def uniform_bits(self, size):
-            raise AssertionError("noise was drawn")
-
-    monkeypatch.setattr(engine, "noise_source", lambda _: Silent(0))
     account = Account(refuses=True)
-    with pytest.raises(DataError, match="the account is empty"):
+
+    def all_act():
         for _ in range(30):
-            hospitals.step("coordinator")
-            hospitals.step("h1")
-            hospitals.step("h2")
-            hospitals.step("h0", ledger=account)
+            for name in hospitals.parties:
+                hospitals.step(name, **({"ledger": account} if name == "h0" else {}))
+
+    with pytest.raises(DataError, match="the account is empty"):
+        all_act()
     assert (hospitals.messages / "lost.h0.1.0.json").exists()
     assert not (hospitals.messages / "sum.h0.1.1.json").exists()
 

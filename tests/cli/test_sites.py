@@ -1,0 +1,91 @@
+"""The commands of runs with several sites."""
+
+import json
+
+import pytest
+
+from dpensemble.cli import main
+from tests.sites.test_run import table
+
+
+@pytest.fixture
+def folders(tmp_path):
+    (tmp_path / "shared").mkdir()
+    table(220, 99, target=False).to_csv(tmp_path / "public.csv", index=False)
+    for place, name in enumerate("abc"):
+        table(60, place).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def new(folders, *more):
+    options = ["--public", str(folders / "public.csv"), "--sites", "a,b,c", "--classes", "no,yes", "--target", "sick"]
+    return main(["sites", "new", str(folders / "shared"), str(folders / "own"), *options, *more])
+
+
+def join(folders, name, *more):
+    command = ["sites", "join", str(folders / "shared"), str(folders / f"own-{name}"), "--name", name]
+    return main([*command, "--private", str(folders / f"{name}.csv"), *more])
+
+
+def test_new_join_and_status(folders, capsys):
+    assert new(folders, "--epsilon", "2", "--at-sites", "2") == 0
+    said = capsys.readouterr().out
+    assert "Epsilon 2 at delta 1e-06 for a person with records at one site" in said
+    assert "for a person with records at 2 sites" in said
+    assert join(folders, "a", "--json") == 0
+    mark = json.loads(capsys.readouterr().out)["fingerprint"]
+    assert main(["sites", "status", str(folders / "shared"), str(folders / "own-a"), "--json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["joined"] == {"a": mark}
+    assert seen["charges"] == []
+    assert main(["sites", "status", str(folders / "shared"), str(folders / "own")]) == 0
+    assert f"a joined with the fingerprint {mark}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--most-units", "5,x,7"], "most_units='x'"),
+        (["--most-units", "5,7"], "one number for each site"),
+        (["--colluding", "2"], "at least 4"),
+        (["--statistics", "mean"], "unknown"),
+        (["--target", "kind", "--drop", "age"], "column"),
+        (["--epsilon", "nan"], "epsilon"),
+    ],
+)
+def test_bad_terms_are_one_sentence_and_leave_no_terms(folders, capsys, more, words):
+    code = new(folders, *more)
+    err = capsys.readouterr().err
+    if code == 0:
+        pytest.fail("accepted")
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_site_waits_no_longer_than_its_patience(folders, capsys):
+    assert new(folders) == 0
+    assert join(folders, "a") == 0
+    capsys.readouterr()
+    command = ["sites", "run", str(folders / "shared"), str(folders / "own-a"), "--private", str(folders / "a.csv")]
+    assert main([*command, "--patience", "0", "--quiet"]) == 2
+    assert "a is waiting for b, c to join." in capsys.readouterr().err
+    assert main([*command, "--trust", "b"]) == 2
+    assert "NAME=FINGERPRINT" in capsys.readouterr().err
+    assert main([*command, "--ledger", "x.db"]) == 2
+    assert "go together" in capsys.readouterr().err
+
+
+def test_terms_are_written_once_and_secrets_stay_apart(folders, capsys):
+    assert new(folders) == 0
+    assert new(folders) == 2
+    assert "already hold the terms" in capsys.readouterr().err
+    options = ["--public", str(folders / "public.csv"), "--sites", "a,b,c", "--classes", "no,yes", "--target", "sick"]
+    assert main(["sites", "new", str(folders / "shared"), str(folders / "shared" / "own"), *options]) == 2
+    assert "apart from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--sites", "2"], ["--dataset", "other"]])
+def test_an_impossible_demonstration_is_refused(capsys, options):
+    assert main(["sites", "demo", *options]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
