@@ -18,7 +18,7 @@ from dpensemble._checks import (
     split_names,
 )
 from dpensemble.errors import InvalidParameterError, nearest
-from dpensemble.workflow.tables import _labels_as_classes, _read_labels
+from dpensemble.workflow.targets import _labels_as_classes, _read_labels
 
 
 class Shown(ShownAsSentences):

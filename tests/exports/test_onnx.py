@@ -15,7 +15,7 @@ import pytest
 
 from dpensemble import load_classifier
 from dpensemble.cli import main
-from dpensemble.datasets.preparation import _blanked
+from dpensemble.datasets.preparation import blanked
 from dpensemble.errors import InvalidParameterError
 from dpensemble.exports.description import Column, Description, Piece, Table, described
 from dpensemble.exports.onnx import OUTPUTS, _Date, _Graph, as_onnx
@@ -447,7 +447,7 @@ BLANK_TEXTS += ["0", "-0", "00.0", "n/a", "n.a", "N/A", "(.*)", "x", "\u00a0?\u2
 
 def test_declared_blanks_are_read_as_the_student_reads_them():
     blanks = ("?", "99", "-1.5", "n/a", "(.*)", "0")
-    expected = _blanked(pd.Series(BLANK_TEXTS, dtype=object), blanks).isna()
+    expected = blanked(pd.Series(BLANK_TEXTS, dtype=object), blanks).isna()
     found = [place == 3 for place in places(text_student(blanks=blanks), BLANK_TEXTS)]
     assert found == expected.tolist()
     assert 0 < sum(found) < len(found)

@@ -504,7 +504,7 @@ def test_one_label_each_is_fine():
 
 
 def test_numbers_as_classes():
-    with pytest.raises(InvalidParameterError, match=r"Unknown label type.*use LabelMomentsRegressor.*ranges"):
+    with pytest.raises(InvalidParameterError, match=r"Unknown label type.*LabelMomentsRegressor.*ranges"):
         sorted_classes([0.1, 0.25])
     assert sorted_classes([2.0, 1.0]).tolist() == [1.0, 2.0]
 

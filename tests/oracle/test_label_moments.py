@@ -272,8 +272,12 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, way, relation, n_
 
 @pytest.fixture
 def few_landmarks(monkeypatch):
-    """Choose 30 landmarks among 1,000 public rows for few units, so that each of many runs is quick."""
+    """Choose 30 landmarks among 1,000 public rows for few units, so that each of many runs is quick.
+
+    Few units are few cases, and landmarks would be left out, so no number of cases counts as few.
+    """
     monkeypatch.setattr("dpensemble.moments.maps.tables._FEW_RECORDS", 0)
+    monkeypatch.setattr("dpensemble.moments.maps.tables._CASES", -1e9)
     monkeypatch.setattr(curved, "_MOST_SHARE", 0.03)
 
 
@@ -285,8 +289,24 @@ def test_whole_runs_with_landmarks_charge_for_what_a_unit_can_do(monkeypatch, re
     monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
     public = np.random.default_rng(5).normal(size=(1000, 2))
     ratios = ratios_of_runs(monkeypatch, relation, n_classes=n_classes, public=public)
-    # The number of units if it is private, the mean of the base map, and two rounds of class sums.
-    assert len(ratios) == 3 + (relation == "add-or-remove-one")
+    # The number of units if it is private, the mean of the base map, the shares of two classes, and two rounds of class
+    # sums.
+    assert len(ratios) == 3 + (relation == "add-or-remove-one") + (n_classes == 2)
+    assert 0.3 < max(ratios[-2:]) <= 1 + 1e-14
+    assert max(ratios) <= 1 + 1e-14
+
+
+@pytest.mark.usefixtures("few_landmarks")
+@pytest.mark.parametrize("relation", [one.value for one in Relation])
+def test_whole_runs_with_rare_cases_charge_for_what_a_unit_can_do(monkeypatch, relation):
+    monkeypatch.setattr(moments.public_rows, "_FALSE_ALARM", -1.0)
+    monkeypatch.setattr("dpensemble.moments.maps.tables._CASES", 1e9)
+    public = np.random.default_rng(5).normal(size=(1000, 2))
+    ratios = ratios_of_runs(monkeypatch, relation, public=public)
+    shares = 1 + (relation == "add-or-remove-one")
+    assert len(ratios) == shares + 3
+    # The shares of two units of different classes are as far apart as two may be.
+    assert ratios[shares] == pytest.approx(1.0)
     assert 0.3 < max(ratios[-2:]) <= 1 + 1e-14
     assert max(ratios) <= 1 + 1e-14
 

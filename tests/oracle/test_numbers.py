@@ -22,7 +22,7 @@ from dpensemble.moments.residuals import (
 )
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
+from dpensemble.releases import ReleasedSum, SumReleaser
 from tests.records import records_behind
 
 RANGE = NumberRange(0.0, 100.0)
@@ -137,7 +137,7 @@ def totals(monkeypatch, units_of, relation):
     def made_up(self, query, total, share, *, weight=1.0):
         found.append((total.astype(np.float64), query.sensitivity(self.relation)))
         self.meter.charge(self.meter.sigma(share), variance=2**60, entries=total.size)
-        self.released.append(None)
+        self.released.append(ReleasedSum(query.description))
         noisy = np.random.default_rng(len(found)).uniform(0, 3 * WHOLE, size=total.shape)
         return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
 

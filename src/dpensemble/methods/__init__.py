@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpensemble.methods.dpbag import DPBaggingClassifier
     from dpensemble.methods.encoded import EncodedClassifier
     from dpensemble.methods.label_moments import LabelMomentsClassifier
+    from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor as LabelMomentsRegressor
     from dpensemble.methods.pate import (
         PATEClassifier,
         UpsamplingPATEClassifier,
