@@ -104,8 +104,8 @@ RATCHETS = {
     # A rehearsal takes the decisions of a run, which are of any type. Nodes of ONNX have no types, and neither have
     # facts that an export writes as JSON.
     # Facts that an export writes as JSON, tags of a regressor and plain values of a life table are of any type, too.
-    # Certificates and charges of sites are plain values, too.
-    "lines with Any": 1155,
+    # Certificates and charges of sites are plain values, too, and options and facts of the command of life tables.
+    "lines with Any": 1160,
     # With `StatedRelease`, which `Ledger.restored` takes, and three of estimates for sizes of tables.
     # And `LabelMomentsRegressor`.
     # And with `LifeTable`.
@@ -123,8 +123,8 @@ STRUCTURE = {
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
     # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the
-    # room itself, and its commands.
-    "modules": 236,
+    # room itself, and its commands. Three are the command of life tables: its run, its page and its options.
+    "modules": 239,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
@@ -137,7 +137,8 @@ STRUCTURE = {
     # Nine are what a life table needs of its sum. Three are of the search for rare cases.
     # Twenty-two are runs whose target is a number: two kinds of targets, columns of predictions, and its page.
     # Thirty-nine are what nine modules of several sites need of each other and of a run.
-    "names used across modules": 1014,
+    # Sixteen are of the command of life tables: what its run takes of `train`, and its page of a run.
+    "names used across modules": 1030,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

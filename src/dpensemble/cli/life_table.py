@@ -34,8 +34,10 @@ from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
 from dpensemble.workflow.table_files import Workers
 
+_Options = dict[str, Any]
 
-def run(invocation: Invocation, own: dict[str, Any]) -> None:
+
+def run(invocation: Invocation, own: _Options) -> None:
     """Release a life table, write its report and print the result. Log events on request.
 
     The order is that of ``train``: check the options, claim the folder, read the tables, release, and put the release
@@ -83,7 +85,7 @@ def run(invocation: Invocation, own: dict[str, Any]) -> None:
             print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=True)
 
 
-def _declared(own: dict[str, Any]) -> DeclaredLifeTable:
+def _declared(own: _Options) -> DeclaredLifeTable:
     """Return what options declare. Raise before any table is read if they cannot be used."""
     if own["entry"] is not None or len(own["time"]) > 1:
         given = "--entry" if own["entry"] is not None else f"--time {' --time '.join(own['time'])}"
@@ -147,7 +149,7 @@ def _numbers(parameter: str, text: str) -> list[float]:
     return numbers
 
 
-def _table_files(own: dict[str, Any], declared: DeclaredLifeTable) -> TableFiles:
+def _table_files(own: _Options, declared: DeclaredLifeTable) -> TableFiles:
     private: list[str] = own["private"]
     for one in private:
         if names_source(one) or Workers.is_table(Path(one)):
@@ -168,14 +170,12 @@ def _table_files(own: dict[str, Any], declared: DeclaredLifeTable) -> TableFiles
     )
 
 
-def _claimed_folder(
-    invocation: Invocation, own: dict[str, Any], files: TableFiles
-) -> AbstractContextManager[RunFolder]:
+def _claimed_folder(invocation: Invocation, own: _Options, files: TableFiles) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
     resumed = invocation.resumed
     if resumed is not None:
         return resumed_folder(own["out"], overwrite=resumed.overwrite, began_in=resumed.folder)
-    facts: dict[str, Any] = {"method": "life-table", "private": ", ".join(own["private"]), READING_RULES: RULES}
+    facts: _Options = {"method": "life-table", "private": ", ".join(own["private"]), READING_RULES: RULES}
     if own["insecure_release_seed"] is not None:
         facts["for_release"] = False
     # A pipe can be read only once.

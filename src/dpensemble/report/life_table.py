@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -25,7 +24,7 @@ _COLUMNS = ("at_risk", "at_risk_noise", "events", "censored", "survival", "low",
 _OF_KIND = ("chance", "low", "high")
 
 
-def life_table_rows(table: RecordPart) -> list[dict[str, Any]]:
+def life_table_rows(table: RecordPart) -> Sequence[RecordPart]:
     """Return the released numbers, a row for each stratum and time. What is not known is None."""
     rows = []
     for curve in table["curves"]:
@@ -39,7 +38,7 @@ def life_table_rows(table: RecordPart) -> list[dict[str, Any]]:
     return rows or [dict.fromkeys(names)]
 
 
-def life_table_view(record: RunRecord) -> dict[str, Any] | None:
+def life_table_view(record: RunRecord) -> RecordPart | None:
     """Return what the page shows of a life table, or None for a run that made a student."""
     table = record.life_table
     if table is None:
@@ -67,7 +66,7 @@ def life_table_view(record: RunRecord) -> dict[str, Any] | None:
     }
 
 
-def life_table_card(record: RunRecord) -> dict[str, Any] | None:
+def life_table_card(record: RunRecord) -> RecordPart | None:
     """Return what a card states of a life table, all of which is released, or None for a run that made a student."""
     table = record.life_table
     if table is None:
@@ -218,7 +217,12 @@ def _axes(drawing: Drawing, table: RecordPart) -> None:
 
 
 def _line_with_band(
-    drawing: Drawing, css: str, times: Sequence[float], line: Sequence[float], band: Sequence[Any], start: float
+    drawing: Drawing,
+    css: str,
+    times: Sequence[float],
+    line: Sequence[float],
+    band: Sequence[Sequence[float]],
+    start: float,
 ) -> None:
     """Draw a line from its value at time 0, with its band as far as there is one."""
     low, high = band

@@ -86,8 +86,8 @@ class Outcome:
         for name, table in ((RunFile.LABELS, self.labels), (RunFile.LIFE_TABLE, life_table)):
             if table is not None:
                 # A column, because readers of CSV files read a comment as a row.
-                marks = {} if record.statement().for_release else {"for_release": "false"}
-                texts[name] = (table.assign(**marks).to_csv(index=False), ANY_FILE)
+                marked = table if record.statement().for_release else table.assign(for_release="false")
+                texts[name] = (marked.to_csv(index=False), ANY_FILE)
         if self.certificate is not None:
             texts[RunFile.CERTIFICATE] = (json.dumps(self.certificate, separators=(",", ":")) + "\n", ANY_FILE)
         if self.private is not None:
