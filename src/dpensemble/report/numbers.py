@@ -188,7 +188,7 @@ def _rows(facts: RecordPart, scores: Sequence[RecordPart]) -> list[tuple[str, li
     r2 = "hidden by noise" if facts.get("r2") is None else _r2(facts)
     opened = [percent(facts["open_below"]), percent(facts["open_above"])]
     none = ["" for _ in scores]
-    return [
+    rows = [
         ("Mean absolute error of the median", [amount(facts["error"]), *exact("error", amount)]),
         ("The same of always giving one median", [amount(facts["error_of_median"]), *exact("error_of_median", amount)]),
         ("R2 of the mean", [r2, *exact("r2", lambda value: f"{value:.3f}")]),
@@ -197,6 +197,7 @@ def _rows(facts: RecordPart, scores: Sequence[RecordPart]) -> list[tuple[str, li
         ("Length of the middle 90% of all numbers", [amount(facts["width_of_all"]), *none]),
         ("Public rows whose lower, and upper, end is open", [" and ".join(opened), *none]),
     ]
+    return [(figure, values) for figure, values in rows if any(values)]
 
 
 def _beyond(record: RunRecord, n_scores: int) -> list[tuple[str, list[str]]]:
