@@ -84,10 +84,11 @@ class Outcome:
         }
         life_table = None if record.life_table is None else pd.DataFrame(life_table_rows(record.life_table))
         for name, table in ((RunFile.LABELS, self.labels), (RunFile.LIFE_TABLE, life_table)):
-            if table is not None:
-                # A column, because readers of CSV files read a comment as a row.
-                marks = {} if record.statement().for_release else {"for_release": "false"}
-                texts[name] = (table.assign(**marks).to_csv(index=False), ANY_FILE)
+            if table is None:
+                continue
+            # A column, because readers of CSV files read a comment as a row.
+            shown = table if record.statement().for_release else table.assign(for_release="false")
+            texts[name] = (shown.to_csv(index=False), ANY_FILE)
         if self.certificate is not None:
             texts[RunFile.CERTIFICATE] = (json.dumps(self.certificate, separators=(",", ":")) + "\n", ANY_FILE)
         if self.private is not None:

@@ -529,7 +529,8 @@ def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequenc
     require_two_records(written)
     column = preparation.as_declared(used[number].to_frame())
     features = preparation.transform(take_kinds("private", column, shape, keep_bad=True, encoded=True))
-    features = features.assign(**{name: _labels_as_classes(used[name], own) for name, own in values.items()})
+    for name, own in values.items():
+        features[name] = _labels_as_classes(used[name], own)
     return Tables(
         name=files.name,
         classes=files.labels,
