@@ -39,7 +39,9 @@ def test_any_other_range_is_refused_by_its_option(text):
 def test_plain_numbers_are_read_entry_by_entry():
     entries = texts("12.5", " 7 ", None, "n/a", "inf", "-inf", 3, True, "1e3", "$5", "9" * 400)
     read = target().shown_by(None).read(entries)
-    np.testing.assert_equal(read.tolist(), [12.5, 7, np.nan, np.nan, np.inf, -np.inf, 3, 1, 1000, np.nan, np.inf])
+    np.testing.assert_equal(read.tolist()[:-1], [12.5, 7, np.nan, np.nan, np.inf, -np.inf, 3, 1, 1000, np.nan])
+    # Some versions of pandas call such a number infinite.
+    assert not np.isfinite(read.iloc[-1])
     for place in range(len(entries)):
         np.testing.assert_equal(target().read(entries[place : place + 1]).tolist(), read[place : place + 1].tolist())
     assert target().wrong(read.to_numpy()).tolist() == [not np.isfinite(one) for one in read]

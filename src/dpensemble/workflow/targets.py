@@ -275,10 +275,11 @@ class NumberTarget(Target):
         """Return numbers by a format. Numbers that a table stores are what they are."""
         if is_number(column):
             return numbers_of(column.to_frame())[0][:, 0]
-        stored = column.map(lambda entry: not isinstance(entry, str), na_action="ignore").fillna(value=False)
-        values = form.numbers(as_text(column.mask(stored.astype(bool))))
-        plain = numbers_of(column.where(stored.astype(bool)).to_frame())[0][:, 0]
-        return np.where(stored.astype(bool), plain, values)
+        is_text = np.fromiter((isinstance(entry, str) for entry in column), dtype=bool, count=len(column))
+        stored = ~is_text & column.notna().to_numpy()
+        values = form.numbers(as_text(column.mask(stored)))
+        plain = numbers_of(column.where(stored).to_frame())[0][:, 0]
+        return np.where(stored, plain, values)
 
     def read_private(self, column: pd.Series, *, keep_bad: bool) -> pd.Series:  # noqa: ARG002
         """Return numbers, NaN for any other entry."""
