@@ -53,7 +53,13 @@ class Memory:
     """A journal in memory."""
 
     def __init__(self):
-        self.attempts = set()
+        self.attempts, self.draws = set(), {}
+
+    def draw(self, number, history):
+        self.draws[number] = history
+
+    def drawn(self):
+        return self.draws
 
     def used(self):
         return self.attempts

@@ -259,6 +259,19 @@ def test_a_restored_coordinator_that_makes_up_sums_is_refused():
     assert [crew.draws(name) for name in crew.terms.sites] == [1, 1, 1]
 
 
+def test_a_coordinator_that_forgets_sums_when_all_sites_start_again_gets_no_second_draw():
+    crew = Crew(3)
+    play(crew, 0)
+    play(crew, 1)
+    crew["coordinator"].exchange.opened = []
+    crew["coordinator"].exchange.begin(0)
+    for name in crew.terms.sites:
+        crew.restart(name)
+    with pytest.raises(SitesError, match="states other sums than it opened before"):
+        play(crew, 0)
+    assert [crew.draws(name) for name in crew.terms.sites] == [0, 0, 0]
+
+
 def test_a_site_that_starts_again_after_the_last_sum_needs_no_attempt():
     crew = Crew(3)
     results = play(crew, 0)

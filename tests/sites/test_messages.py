@@ -101,6 +101,16 @@ def test_a_file_above_its_size_is_not_read(tmp_path):
     assert "larger" in reader.problems["lost.b.1.0.json"]
 
 
+def test_a_link_in_the_place_of_a_message_is_replaced_and_not_followed(tmp_path):
+    (tmp_path / "messages").mkdir()
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("kept")
+    (tmp_path / "messages" / "lost.a.1.0.json").symlink_to(journal)
+    post(Folder(tmp_path / "messages")).send("lost", {}, 1)
+    assert journal.read_text() == "kept"
+    assert not (tmp_path / "messages" / "lost.a.1.0.json").is_symlink()
+
+
 def test_fingerprints_are_short_and_differ():
     one, other = (fingerprint(key.public) for key in KEYS.values())
     assert one != other

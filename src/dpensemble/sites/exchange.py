@@ -41,6 +41,10 @@ _FAR = 40
 # Numbers that stand for a centre, and their relative tolerance: processors round differently.
 _PROJECTIONS, _ALIKE = 8, 1e-3
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _QUIET = 0.02, 1.0, 2.0
+_OTHER_SUMS = (
+    "the coordinator states other sums than it opened before, as after a restored back-up: what was drawn stays "
+    "charged, and this site sends nothing more in this run."
+)
 
 
 class Opened(NamedTuple):
@@ -285,6 +289,12 @@ class Journal(Protocol):
     def join(self, attempt: int) -> None:
         """Record that this site joins an attempt."""
 
+    def draw(self, number: int, history: str) -> None:
+        """Record that this site draws for a sum after the sums with some digest."""
+
+    def drawn(self) -> dict[int, str]:
+        """Return the digest of the opened sums before each sum that this site drew for."""
+
 
 class SiteExchange(_Exchange):
     """Sends a site's masked sums. `least` of `noise` is known, since it is a part of the roster."""
@@ -322,11 +332,9 @@ class SiteExchange(_Exchange):
         while (more := read_opened(self.post, attempt, len(stated))) is not None:
             stated.append(more)
         shorter = len(stated) < len(self.opened)
-        if shorter or any(one.digest != other.digest for one, other in zip(self.opened, stated, strict=False)):
-            raise SitesError(
-                "the coordinator states other sums than it opened before, as after a restored back-up: what was drawn "
-                "stays charged, and this site sends nothing more in this run."
-            )
+        differs = any(one.digest != other.digest for one, other in zip(self.opened, stated, strict=False))
+        if shorter or differs:
+            raise SitesError(_OTHER_SUMS)
         self.opened = stated
         return before
 
@@ -350,6 +358,9 @@ class SiteExchange(_Exchange):
                 f"the coordinator opened a sum in attempt {newest}, in which this site took no part: nothing more is "
                 "sent; ask the coordinator why."
             )
+        # What an earlier process of this site knew, which a coordinator could deny: it would get all sums once more.
+        if any(_history(self.opened, draws) != history for draws, history in self.journal.drawn().items()):
+            raise SitesError(_OTHER_SUMS)
         # On the disk before the key is sent, so that no later process joins this attempt.
         self.journal.join(newest)
         attempt = _Attempt(newest, before, masks.new_key())
@@ -409,6 +420,7 @@ class SiteExchange(_Exchange):
         if number not in attempt.sent:
             # Before the draw: a process that fails later never draws twice under one mask.
             attempt.sent.add(number)
+            self.journal.draw(number, _history(self.opened, number))
             salt = hashlib.sha256(attempt.agreed[number].encode()).digest()
             words = masks.masked(contribute(), attempt.key, self.post.name, attempt.keys, salt)
             body = {"agreed": attempt.agreed[number], "words": _text(words.tobytes())}
@@ -418,6 +430,11 @@ class SiteExchange(_Exchange):
             if opened is not None:
                 break
         return opened  # type: ignore[return-value]
+
+
+def _history(opened: list[Opened], number: int) -> str:
+    """Return the digest of the sums before one, if that many were opened."""
+    return digest([one.digest for one in opened[:number]]) if len(opened) >= number else ""
 
 
 def require_no_wrap(noise: SiteNoise, variance: int) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from dpensemble._files import JSON, UnfitJSONError, file_bytes, parse_json
 from dpensemble.errors import DPEnsembleError, FileError, InvalidParameterError, file_errors
-from dpensemble.workflow.disk import replace_file
+from dpensemble.workflow.disk import replace_shared_file
 
 _FORMAT, _VERSION = "dpensemble sites", 1
 _ENTRIES = {"format", "version", "run", "kind", "from", "attempt", "number", "body", "signature"}
@@ -62,7 +62,8 @@ class Folder:
     def put(self, name: str, content: bytes) -> None:
         """Write a file in one step."""
         with file_errors(lambda reason: f"the message {name} cannot be written ({reason}): free the folder."):
-            replace_file(self.path / name, content)
+            # A link or a special file in the place of a message is not followed: others may write to this folder.
+            replace_shared_file(self.path / name, content)
 
     def get(self, name: str, largest: int) -> bytes | None:
         """Return the content of a file, or None if it is missing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
-from dpensemble._files import JSON, parse_json, read_json
+from dpensemble._files import JSON, parse_json, read_json, sync_folder
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import other_versions, versions
 from dpensemble._spending import announce, listen, unheard
@@ -90,12 +91,15 @@ class _Journal:
     def add(self, line: dict[str, JSON]) -> None:
         """Write a line to the disk."""
         with file_errors(lambda reason: f"{self._path} cannot be written ({reason}): free the disk."):
+            is_new = not self._path.exists()
             handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(handle, "ab+") as file:
                 self._end_line(file)
                 file.write(json.dumps(line).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+            if is_new:
+                sync_folder(self._path.parent)
         self._lines.append(line)
 
     @staticmethod
@@ -114,6 +118,14 @@ class _Journal:
     def used(self) -> set[int]:
         """Return the attempts that this site ever joined."""
         return {line["joined"] for line in self._lines if "joined" in line}
+
+    def draw(self, number: int, history: str) -> None:
+        """Record that this site draws for a sum after the sums with some digest."""
+        self.add({"draws": number, "after": history})
+
+    def drawn(self) -> dict[int, str]:
+        """Return the digest of the opened sums before each sum that this site drew for."""
+        return {line["draws"]: line["after"] for line in self._lines if "draws" in line}
 
     def charges(self) -> list[dict[str, JSON]]:
         """Return all charges of this site."""
@@ -732,14 +744,20 @@ class _Payer:
         self._opened[number] = charge
 
     def public_charges(self) -> list[dict[str, JSON]]:
-        """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then."""
-        charges = [self._opened[number] for number in sorted(self._opened)]
+        """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then.
+
+        There are never fewer than this site drew, whatever the messages of the coordinator state now.
+        """
+        numbers = Counter(self._opened)
         post, terms = self._run._post, self._run.terms
         for attempt in range(2, terms.attempts + 1):
             start = post.read("start", COORDINATOR, attempt)
             if start is not None and len(start[0]) in self._opened:
-                charges.append(self._opened[len(start[0])])
-        return charges
+                numbers[len(start[0])] += 1
+        numbers |= Counter(one["number"] for one in self._run._journal.charges() if one["number"] in self._opened)
+        once = sorted(self._opened)
+        again = sorted((numbers - Counter(once)).elements())
+        return [self._opened[number] for number in (*once, *again)]
 
 
 @dataclass(frozen=True, eq=False)

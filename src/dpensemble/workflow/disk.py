@@ -79,6 +79,11 @@ def replace_own_file(path: Path, content: str | bytes) -> None:
     _replace(path, content, OWN_FILE)
 
 
+def replace_shared_file(path: Path, content: str | bytes) -> None:
+    """Write a file into a folder that others may write to, as `replace_own_file` does, for everybody to read."""
+    _replace(path, content, ANY_FILE)
+
+
 def _replace(path: Path, content: str | bytes, mode: int) -> None:
     draft = _draft(path)
     try:
