@@ -748,7 +748,7 @@ class _Payer:
 
         There are never fewer than this site drew, whatever the messages of the coordinator state now.
         """
-        numbers = Counter(self._opened)
+        numbers = Counter(self._opened.keys())
         post, terms = self._run._post, self._run.terms
         for attempt in range(2, terms.attempts + 1):
             start = post.read("start", COORDINATOR, attempt)
