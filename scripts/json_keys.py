@@ -24,6 +24,8 @@ import pandas as pd
 
 from dpensemble.cli import main
 from dpensemble.server.ledger import Ledger
+from dpensemble.sites import SiteRun
+from dpensemble.sites.messages import StillWaiting
 from dpensemble.workflow.recovery import Recovered
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +57,9 @@ voters = 100
 epsilon = 0.5
 delta = 1e-7
 """
+_SITES = ("a", "b", "c")
+#: Commands whose output is for reading, and of which no key is promised.
+FOR_READING = {"sites demo"}
 #: Command lines by section, in the order in which they run.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
@@ -77,6 +82,17 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "predict --explain": ("predict run new.csv --explain",),
     "export": ("export run --format python --out student.py",),
     "verify": ("verify run",),
+    "lifetable": (
+        "lifetable --private times.csv --time days --event died=1 --strata ward=a,b --bins 30,90,365 --unit patient_id"
+        " --epsilon 1 --out life --insecure-release-seed 1 --quiet --ledger ledger.db --data-set patients",
+    ),
+    "sites new": (
+        "sites new messages own --public people.csv --sites a,b,c --classes ill,well --target outcome --epsilon 2",
+    ),
+    "sites join": tuple(f"sites join messages own-{site} --name {site} --private {site}.csv" for site in _SITES),
+    "sites status": ("sites status messages own-a",),
+    # All sites took part before.
+    "sites run": ("sites run messages own", "sites run messages own-a --private a.csv"),
     "ledger show": ("ledger show ledger.db",),
     "ledger verify": ("ledger verify ledger.db",),
     "ledger export": ("ledger export ledger.db --out entries.jsonl",),
@@ -164,7 +180,27 @@ def _tables() -> None:
     rows(300, ids=True, target=False).to_csv("public.csv", index=False)
     rows(100, ids=True, target=True).to_csv("test.csv", index=False)
     rows(20, ids=False, target=False).to_csv("new.csv", index=False)
+    rows(300, ids=False, target=False).to_csv("people.csv", index=False)
+    for site in _SITES:
+        rows(100, ids=False, target=True).to_csv(f"{site}.csv", index=False)
+    times = rows(600, ids=True, target=False).drop(columns="age")
+    times.assign(days=rng.integers(1, 400, 600), died=rng.integers(0, 2, 600)).to_csv("times.csv", index=False)
+    Path("messages").mkdir()
     Path("service.toml").write_text(_SERVICE, encoding="utf-8")
+
+
+def _all_sites_take_part() -> None:
+    """Let all parties of the run of several sites act in turn until each has the model."""
+    parties = {"own": SiteRun.load("messages", "own")}
+    parties |= {f"own-{site}": SiteRun.load("messages", f"own-{site}") for site in _SITES}
+    marks = {site: parties[f"own-{site}"].fingerprint for site in _SITES}
+    for site in _SITES:
+        parties[f"own-{site}"].trust({other: mark for other, mark in marks.items() if other != site})
+    while parties:
+        for own in list(parties):
+            with contextlib.suppress(StillWaiting):
+                parties[own].run(None if own == "own" else f"{own[-1]}.csv", patience=0)
+                del parties[own]
 
 
 def _answer(line: str, names: dict[str, str]) -> Any:
@@ -202,6 +238,8 @@ def found(wanted: Callable[[str], bool] = lambda _section: True) -> dict[str, di
         for section, lines in COMMANDS.items():
             if not wanted(section):
                 continue
+            if section == "sites run":
+                _all_sites_take_part()
             answers = [_answer(line, names) for line in lines]
             sections[section] = merged(answers)
             if section == "keys create":

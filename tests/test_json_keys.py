@@ -37,7 +37,7 @@ def test_every_command_with_json_has_a_section():
     sections = {section.split(" --")[0] for section in STORED}
     # Methods of train and plan share a section, unless they have one of their own.
     listed = {command for command in commands if command in sections or command.split()[0] in sections}
-    assert commands - listed == set()
+    assert commands - listed == SCRIPT["FOR_READING"]
     assert {name for name in sections if not name.endswith(".json")} <= commands | {"train", "plan"}
 
 

@@ -143,7 +143,7 @@ def test_a_run_states_what_it_cost_and_writes_its_model(hospitals):
     assert len(certificates) == 1
     yes, said = confirmed(hospitals.own("h1") / "certificate.json")
     assert yes, said
-    assert {"student.dpensemble", "summary.json"} <= {path.name for path in hospitals.own("h1").iterdir()}
+    assert {"student.skops", "summary.json"} <= {path.name for path in hospitals.own("h1").iterdir()}
     seen = party.status()
     assert seen["done"]
     assert seen["attempts"] == 1

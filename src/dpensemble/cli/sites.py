@@ -83,7 +83,7 @@ def run(given: dict[str, JSON]) -> None:
             on_wait=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
         )
     summary = party.summary() | {"own": str(given["own"])}
-    words = [str(party.guarantee_), f"The model is in {Path(given['own']) / 'student.dpensemble'}."]
+    words = [str(party.guarantee_), f"The model is in {Path(given['own']) / 'student.skops'}."]
     _print(summary, words, given["as_json"])
 
 

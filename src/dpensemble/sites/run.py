@@ -73,7 +73,7 @@ from dpensemble.workflow.tables import Tables, file_tables
 
 _PUBLIC, _OWN, _JOURNAL = "public.csv", "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
-STUDENT, CERTIFICATE, SUMMARY = "student.dpensemble", "certificate.json", "summary.json"
+STUDENT, CERTIFICATE, SUMMARY = "student.skops", "certificate.json", "summary.json"
 
 
 class _Journal:
