@@ -746,7 +746,7 @@ class _Payer:
     def public_charges(self) -> list[dict[str, JSON]]:
         """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then.
 
-        There are never fewer than this site drew, whatever the messages of the coordinator state now.
+        There are never fewer than this site drew, even if the coordinator changes its messages later.
         """
         numbers = Counter(self._opened.keys())
         post, terms = self._run._post, self._run.terms
