@@ -395,3 +395,24 @@ def test_arguments_of_run_are_checked(hospitals):
         hospitals.parties["h0"].run(hospitals.file("h0"), ledger="file.db")
     with pytest.raises(InvalidParameterError, match="not another site"):
         hospitals.parties["h0"].trust({"h0": "1"})
+
+
+def test_a_message_that_is_no_file_is_one_sentence(hospitals):
+    hospitals.join(["h0", "h1"])
+    (hospitals.messages / "join.h2.0.0.json").mkdir()
+    with pytest.raises(FileError, match=r"join\.h2\.0\.0\.json cannot be read \(it is a folder\)"):
+        hospitals.step("h0")
+    assert "it is a folder" in hospitals.parties["h0"].status()["problems"][0]
+
+
+def test_the_certificate_of_a_site_states_no_less_than_the_site_drew(hospitals):
+    hospitals.all_join().play()
+    stated = hospitals.parties["h0"].certificate_
+    assert stated == hospitals.parties["h1"].certificate_
+    # As if a coordinator had got a sum twice, and denied the attempt.
+    charge = json.loads((hospitals.own("h0") / "journal.jsonl").read_text().splitlines()[-1])
+    with (hospitals.own("h0") / "journal.jsonl").open("a") as journal:
+        journal.write(json.dumps(charge) + "\n")
+    again = SiteRun.load(hospitals.messages, hospitals.own("h0")).run(hospitals.file("h0"), patience=0)
+    assert again.guarantee_.epsilon > hospitals.parties["h1"].guarantee_.epsilon
+    assert again.certificate_ != stated

@@ -73,6 +73,12 @@ class Folder:
             return None
 
 
+def arrived(transport: Transport, name: str, largest: int) -> bytes | None:
+    """Return a message that arrived, or None. One that cannot be read raises a sentence, for messages with own keys."""
+    with file_errors(lambda reason: f"the message {name} cannot be read ({reason}): get the file again."):
+        return transport.get(name, largest)
+
+
 def canonical(value: JSON) -> bytes:
     """Return the only JSON text of a value, in bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
@@ -277,8 +283,7 @@ def first_of(content: bytes | None, kind: str, key_in: Callable[[JSON], bytes], 
 
 def public_file(transport: Transport, name: str) -> bytes:
     """Return the file of public rows."""
-    with file_errors(lambda reason: f"the file {name} cannot be read ({reason}): get the file again."):
-        content = transport.get(name, _MOST_PUBLIC_BYTES)
+    content = arrived(transport, name, _MOST_PUBLIC_BYTES)
     if content is None:
         raise FileError(f"the file {name} is missing: get the file from the coordinator.")
     return content

@@ -59,6 +59,7 @@ from dpensemble.sites.messages import (
     SigningKey,
     SitesError,
     Transport,
+    arrived,
     digest,
     file_name,
     fingerprint,
@@ -241,7 +242,7 @@ class SiteRun:
         transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
         if isinstance(messages, str | Path):
             _require_apart(Path(messages), Path(own))
-        if transport.get(file_name("terms", COORDINATOR), 2**30) is not None:
+        if arrived(transport, file_name("terms", COORDINATOR), 2**30) is not None:
             raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
         content = _public_bytes(public)
         terms = RunTerms.of(sites=sites, classes=classes, target=target, public=content, **settings)
@@ -297,7 +298,7 @@ class SiteRun:
             raise SitesError(f"this site has {unlike}: install the same versions at all sites, or agree on a new run.")
         if (Path(own) / _OWN).exists():
             raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder, or go on by run.")
-        if transport.get(file_name("join", name), 2**30) is not None:
+        if arrived(transport, file_name("join", name), 2**30) is not None:
             raise SitesError(f"somebody joined as {name} before: find out who, and agree on a new run.")
         secret, row_key = SigningKey.new_secret(), secrets.token_hex(32)
         party = {"name": name, "secret": secret.hex(), "terms": terms_digest, "row_key": row_key, "trusted": {}}
@@ -498,7 +499,7 @@ class SiteRun:
         joined: dict[str, tuple[str, float]] = {}
         for _ in waiting.looks(lambda: f"{self.name} is waiting for {_missing(self.terms.sites, joined)} to join."):
             for name in self.terms.sites:
-                content = self._transport.get(file_name("join", name), 2**16)
+                content = arrived(self._transport, file_name("join", name), 2**16)
                 if name in joined or content is None:
                     continue
                 body, public, run = first_of(content, "join", lambda body: bytes.fromhex(body["key"]), name)
@@ -687,10 +688,10 @@ class SiteRun:
         }
 
     def _seen_key(self, name: str) -> bytes | None:
-        content = self._transport.get(file_name("join", name), 2**16)
-        if content is None:
-            return None
         try:
+            content = arrived(self._transport, file_name("join", name), 2**16)
+            if content is None:
+                return None
             _, public, _ = first_of(content, "join", lambda body: bytes.fromhex(body["key"]), name)
         except FileError as error:
             self._post.problems[file_name("join", name)] = str(error)
@@ -863,7 +864,7 @@ def _write_party(own: Path, party: dict[str, JSON], *, replacing: bool = False) 
 
 def _terms_in(transport: Transport) -> tuple[RunTerms, str, bytes]:
     """Return the terms, the digest of their message, and the coordinator's key."""
-    content = transport.get(file_name("terms", COORDINATOR), 2**20)
+    content = arrived(transport, file_name("terms", COORDINATOR), 2**20)
     if content is None:
         raise FileError("messages hold no terms of a run: get the coordinator's files first.")
     body, public, run = first_of(content, "terms", lambda body: bytes.fromhex(body["key"]), COORDINATOR)
