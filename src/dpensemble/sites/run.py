@@ -749,14 +749,14 @@ class _Payer:
 
         There are never fewer than this site drew, even if the coordinator changes its messages later.
         """
-        numbers = Counter(self._opened.keys())
+        once = sorted(self._opened)
+        numbers = Counter(once)
         post, terms = self._run._post, self._run.terms
         for attempt in range(2, terms.attempts + 1):
             start = post.read("start", COORDINATOR, attempt)
             if start is not None and len(start[0]) in self._opened:
                 numbers[len(start[0])] += 1
         numbers |= Counter(one["number"] for one in self._run._journal.charges() if one["number"] in self._opened)
-        once = sorted(self._opened)
         again = sorted((numbers - Counter(once)).elements())
         return [self._opened[number] for number in (*once, *again)]
 
