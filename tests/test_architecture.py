@@ -137,8 +137,8 @@ STRUCTURE = {
     # Nine are what a life table needs of its sum. Three are of the search for rare cases.
     # Twenty-two are runs whose target is a number: two kinds of targets, columns of predictions, and its page.
     # Thirty-nine are what nine modules of several sites need of each other and of a run.
-    # Sixteen are of the command of life tables: what its run takes of `train`, and its page of a run.
-    "names used across modules": 1031,
+    # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
+    "names used across modules": 1032,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.
