@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from dpensemble.cli import main
+from dpensemble.errors import UnlikeRowsWarning
 from dpensemble.server.ledger import Ledger
 from dpensemble.sites import SiteRun
 from dpensemble.sites.messages import StillWaiting
@@ -198,7 +200,9 @@ def _all_sites_take_part() -> None:
         parties[f"own-{site}"].trust({other: mark for other, mark in marks.items() if other != site})
     while parties:
         for own in list(parties):
-            with contextlib.suppress(StillWaiting):
+            # Noise alone may make few rows look unlike others. Keys do not depend on that.
+            with contextlib.suppress(StillWaiting), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnlikeRowsWarning)
                 parties[own].run(None if own == "own" else f"{own[-1]}.csv", patience=0)
                 del parties[own]
 
