@@ -2,9 +2,9 @@
 
 `errors` is the largest error of the curve against the same bins without privacy, over times at which a tenth is at
 risk, as the mean over releases. Beside it is the curve that everybody can write in ten lines: a noisy count of each
-cell, cut at 0. The error by the bins themselves is that against Kaplan-Meier without bins. `coverage` counts releases whose
-band holds the whole curve: people are drawn from the table with replacement, and the table is the population. `tests`
-counts rejections of the log-rank test between two random halves, and between halves whose hazards differ.
+cell, cut at 0. The error by the bins themselves is that against Kaplan-Meier without bins. `coverage` counts releases
+whose band holds the whole curve: people are drawn from the table with replacement, and the table is the population.
+`tests` counts rejections of the log-rank test between two random halves, and between halves whose hazards differ.
 
 The tables come with lifelines and scikit-survival (`pip install lifelines scikit-survival`).
 """

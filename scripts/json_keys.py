@@ -200,7 +200,7 @@ def _all_sites_take_part() -> None:
         parties[f"own-{site}"].trust({other: mark for other, mark in marks.items() if other != site})
     while parties:
         for own in list(parties):
-            # Noise alone may make few rows look unlike others. Keys do not depend on that.
+            # Noise may make few rows look unlike others. Keys do not depend on that.
             with contextlib.suppress(StillWaiting), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UnlikeRowsWarning)
                 parties[own].run(None if own == "own" else f"{own[-1]}.csv", patience=0)
