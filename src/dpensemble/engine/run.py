@@ -393,14 +393,19 @@ def _named(steps: Steps, learners: dict[str, Any]) -> dict[str, str]:
     return {role: " ".join(str(learner).split()) for role, learner in named.items()}
 
 
-@contextmanager
-def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
-    """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
+def require_account(ledger: object) -> None:
+    """Raise if a ledger is given that is not the account of a data set."""
     if ledger is not None and not hasattr(ledger, "one_release"):
         raise InvalidParameterError(
             f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got a {type(ledger).__name__}.",
             parameter="ledger",
         )
+
+
+@contextmanager
+def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
+    """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
+    require_account(ledger)
     # What an unknown setting states is not public.
     counted = getattr(estimator, "relation", None) == Relation.REPLACE_ONE.value
     counted = counted and getattr(estimator, "analysis", None) != Analysis.UNTIL_SPENT.value

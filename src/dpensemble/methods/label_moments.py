@@ -349,9 +349,7 @@ def records_of_blocks(
         units = owners.units
         # A unit may have any number of records, so their number is private.
         source: RowSource = BlockSource(read, ShownPasses(counts=units is None))
-        if units is not None:
-            shares = 1 / np.bincount(owners.numbers)[owners.numbers]
-            check = replace(check, units=UnitsByPlace.of_present(owners.present, owners.numbers, shares))
+        check = replace(check, units=UnitsByPlace.of_owners(owners))
     elif n_records is not None or units is not None:
         raise InvalidParameterError(
             "n_records and units are counted in a table in parts: name the column of units there.",

@@ -227,11 +227,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
             numbers = arguments.public_unit_numbers(public_units, len(public))
             owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
-            places = None
-            if owners.units is not None:
-                weights = 1 / np.bincount(owners.numbers)[owners.numbers]
-                places = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
-            records = CheckedRecords.in_memory(X, y, row_check(self, public, declared, places))
+            check = row_check(self, public, declared, UnitsByPlace.of_owners(owners))
+            records = CheckedRecords.in_memory(X, y, check)
             whose = PublicUnits(numbers, private=owners.units is not None)
             self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, owners.n_units, fewest_units))
             rows.publish(self)

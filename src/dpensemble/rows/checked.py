@@ -39,6 +39,7 @@ from dpensemble.errors import DataError
 from dpensemble.moments.residuals import NumberRange
 from dpensemble.rows.arguments import (
     BAD,
+    Owners,
     as_numbers,
     checked_entries,
     class_ids_or_bad,
@@ -161,6 +162,13 @@ class UnitsByPlace:
         of_all, units = np.zeros(len(present)), np.full(len(present), -1, dtype=np.int64)
         of_all[present], units[present] = weights, numbers
         return cls(units, of_all)
+
+    @classmethod
+    def of_owners(cls, owners: Owners) -> UnitsByPlace | None:
+        """Return units of weight 1 whose records have equal parts of the weight, or None without units."""
+        if owners.units is None:
+            return None
+        return cls.of_present(owners.present, owners.numbers, 1 / np.bincount(owners.numbers)[owners.numbers])
 
     @property
     def named(self) -> tuple[int, float]:

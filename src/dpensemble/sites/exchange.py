@@ -17,6 +17,7 @@ import binascii
 import hashlib
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -102,7 +103,7 @@ class Patience:
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
 
-class _Exchange:
+class _Exchange(ABC):
     """What site and coordinator have in common."""
 
     def __init__(self, terms: RunTerms, post: Post, roster: str, patience: Patience) -> None:
@@ -139,9 +140,9 @@ class _Exchange:
             self._require_open()
             yield
 
+    @abstractmethod
     def _require_open(self) -> None:
         """Raise `_Ended` if the present attempt is over."""
-        raise NotImplementedError
 
     def _agreed_keys(self, attempt: _Attempt) -> None:
         """Read the keys of an attempt, and find its transcript."""

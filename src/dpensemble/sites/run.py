@@ -7,9 +7,7 @@ only in where a noisy sum comes from.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,39 +16,31 @@ import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
-from dpensemble._files import JSON, parse_json, read_json, sync_folder
+from dpensemble._files import JSON, read_json
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import other_versions, versions
-from dpensemble._spending import announce, listen, unheard
+from dpensemble._spending import unheard
 from dpensemble._work import one_thread
-from dpensemble.accounting import EVERYONE, Group
 from dpensemble.certificates import certificate_of_sites
-from dpensemble.cost import GaussianCost, noise_variance
-from dpensemble.cost.gaussian import PROMISED_SLACK
-from dpensemble.engine.run import run_steps
+from dpensemble.engine.run import require_account, run_steps
 from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget, Guarantee
 from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps, row_check
-from dpensemble.moments import MomentsSource
 from dpensemble.moments.public_rows import PublicUnits
-from dpensemble.moments.whole import RecordsQuery
 from dpensemble.persistence import save_classifier
 from dpensemble.relations import Relation
-from dpensemble.releases.parts import SiteNoise, SiteSumsMeter, epsilon_at
-from dpensemble.releases.sums import Outcome
+from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
 from dpensemble.rows.checked import UnitsByPlace
 from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.passes import CheckedRecords, SumsOfRecords
+from dpensemble.rows.passes import CheckedRecords
+from dpensemble.sites.charges import Journal, Payer
 from dpensemble.sites.exchange import (
     CoordinatorExchange,
     Patience,
     SiteExchange,
     coming_sum,
-    exact_total,
-    read_sum,
-    require_no_wrap,
     total_units,
 )
 from dpensemble.sites.messages import (
@@ -67,6 +57,7 @@ from dpensemble.sites.messages import (
     public_file,
     require_cryptography,
 )
+from dpensemble.sites.sums import Shared, SharedSteps
 from dpensemble.sites.terms import COORDINATOR, RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
@@ -75,62 +66,6 @@ from dpensemble.workflow.tables import Tables, file_tables
 _PUBLIC, _OWN, _JOURNAL = "public.csv", "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
 STUDENT, CERTIFICATE, SUMMARY = "student.skops", "certificate.json", "summary.json"
-
-
-class _Journal:
-    """A file of one line of JSON for each attempt that a site joined, and for each charge, written before the draw."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lines: list[dict[str, JSON]] = []
-        if path.exists():
-            with file_errors(lambda reason: f"{path} cannot be read ({reason}): repair the file system."):
-                text = path.read_text(encoding="utf-8")
-            # A line that a killed process left unfinished has no effect: nothing was drawn after it.
-            self._lines = [parse_json(line) for line in text.split("\n")[:-1]]
-
-    def add(self, line: dict[str, JSON]) -> None:
-        """Write a line to the disk."""
-        with file_errors(lambda reason: f"{self._path} cannot be written ({reason}): free the disk."):
-            is_new = not self._path.exists()
-            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(handle, "ab+") as file:
-                self._end_line(file)
-                file.write(json.dumps(line).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if is_new:
-                sync_folder(self._path.parent)
-        self._lines.append(line)
-
-    @staticmethod
-    def _end_line(file: JSON) -> None:
-        """Drop an unfinished line of a killed process."""
-        file.seek(0)
-        content = file.read()
-        if content and not content.endswith(b"\n"):
-            file.truncate(content.rfind(b"\n") + 1)
-
-    def join(self, attempt: int) -> None:
-        """Record that this site joins an attempt."""
-        if attempt not in self.used():
-            self.add({"joined": attempt})
-
-    def used(self) -> set[int]:
-        """Return the attempts that this site ever joined."""
-        return {line["joined"] for line in self._lines if "joined" in line}
-
-    def draw(self, number: int, history: str) -> None:
-        """Record that this site draws for a sum after the sums with some digest."""
-        self.add({"draws": number, "after": history})
-
-    def drawn(self) -> dict[int, str]:
-        """Return the digest of the opened sums before each sum that this site drew for."""
-        return {line["draws"]: line["after"] for line in self._lines if "draws" in line}
-
-    def charges(self) -> list[dict[str, JSON]]:
-        """Return all charges of this site."""
-        return [line for line in self._lines if "sigma" in line]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,13 +142,13 @@ class SiteRun:
         self.fingerprint = fingerprint(self._key.public)
         self._post = Post(self._transport, self.terms.run, self.name, self._key)
         self._post.keys[COORDINATOR] = coordinator
-        self._journal = _Journal(self._own / _JOURNAL)
+        self._journal = Journal(self._own / _JOURNAL)
         self._exchange: SiteExchange | CoordinatorExchange | None = None
         self._site: _Site | None = None
         self._tables: Tables | None = None
         self._method: LabelMomentsClassifier | None = None
         self._public: _Public | None = None
-        self._payer: _Payer
+        self._payer: Payer
 
     @classmethod
     def new(
@@ -365,12 +300,7 @@ class SiteRun:
         if (private is None) is not (self.name == COORDINATOR):
             needed = "the coordinator has no records" if private is not None else "give the site's table of records"
             raise InvalidParameterError(f"private={private!r} cannot be right: {needed}.", parameter="private")
-        if ledger is not None and not hasattr(ledger, "one_release"):
-            raise InvalidParameterError(
-                f"ledger must be a data set's account, e.g. Ledger(...).account('NAME'); got "
-                f"a {type(ledger).__name__}.",
-                parameter="ledger",
-            )
+        require_account(ledger)
         waiting = Patience(patience, on_wait)
         with guard_private_rows(), one_thread(), unheard():
             if private is not None and self._site is None:
@@ -470,11 +400,8 @@ class SiteRun:
                 method, rows.private(tables.X_private), tables.y_private, rows.X_public
             )
             owners = Owners.of(tables.units, len(X), zeroes=True)
-            units = None
-            if owners.units is not None:
-                shares = 1 / np.bincount(owners.numbers)[owners.numbers]
-                units = UnitsByPlace.of_present(owners.present, owners.numbers, shares)
-            records = CheckedRecords.in_memory(X, y, row_check(method, public, units=units))
+            check = row_check(method, public, units=UnitsByPlace.of_owners(owners))
+            records = CheckedRecords.in_memory(X, y, check)
             self._site = _Site(records, owners.n_units)
 
     def _identity(self) -> str:
@@ -560,7 +487,7 @@ class SiteRun:
             self._exchange = coordinator
         else:
             self._exchange = SiteExchange(self.terms, self._post, roster, waiting, noise=noise, journal=self._journal)
-        self._payer = _Payer(self, ledger, noise)
+        self._payer = Payer(self._exchange, self._journal, ledger)
         return self._exchange
 
     def _require_trusted(self) -> None:
@@ -592,13 +519,13 @@ class SiteRun:
         budget, rule = MomentsSteps.budget_of(method, n_units, None, has_units=has_units)
         records = public.example if self._site is None else self._site.records
         classes = sorted_classes(method.classes)
-        steps = _SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
-        steps.shared = _Shared(self, exchange, self._payer, public.example)
+        steps = SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
+        steps.shared = Shared(exchange, self._payer, public.example)
         method.result_ = run_steps(steps)
         public.rows.publish(method)
         # The last key of this process.
         exchange.attempt = None
-        self._store(method)
+        self._store(method, exchange)
 
     def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
         """Open the number of units of all sites, which is public when a unit is replaced."""
@@ -606,13 +533,13 @@ class SiteRun:
         own = 0 if self._site is None else self._site.n_units
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
-    def _store(self, method: LabelMomentsClassifier) -> None:
+    def _store(self, method: LabelMomentsClassifier, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Keep the model, its guarantee and certificate, and write them."""
         payer = self._payer
         charges = payer.public_charges()
         meter = SiteSumsMeter(self.terms.budget, self.terms.attempts)
         meter.charge_again(charges)
-        cost, noise = meter.cost(), payer.noise
+        cost, noise = meter.cost(), exchange.noise
         epsilon = max(epsilon_at(cost, self.terms.delta), 1e-9)
         budgets = {1: Budget(epsilon=min(epsilon * (1 + 1e-9), 1e12), delta=self.terms.delta)}
         at = self.terms.at_sites
@@ -698,148 +625,6 @@ class SiteRun:
             return None
         self._post.keys[name] = public
         return public
-
-
-class _Payer:
-    """Charges a site's own ledger and journal before noise is drawn, and knows the public charges of the run."""
-
-    def __init__(self, run: SiteRun, ledger: JSON, noise: SiteNoise) -> None:
-        self._run, self._ledger, self.noise = run, ledger, noise
-        terms = run.terms
-        self.meter = SiteSumsMeter(terms.budget, terms.attempts, self._record)
-        self.number = 0
-        self._opened: dict[int, dict[str, JSON]] = {}
-        charges = run._journal.charges()
-        self.meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")} for one in charges])
-        self._drawn = {one["number"] for one in charges}
-        self._base = f"sites {terms.run} {run.name}"
-        # A ledger that knows of a run which the own folder does not know: the folder was restored.
-        self._restored = ledger is not None and not charges and ledger.has_release(self._base)
-
-    def _record(self, charge: dict[str, JSON]) -> None:
-        """Write a charge to the journal, then charge the ledger, which may refuse."""
-        run, number = self._run, self.number
-        attempt = 0 if run._exchange is None else run._exchange.now
-        again = self._restored or number in self._drawn or self._was_sent(number, attempt)
-        run._journal.add({"attempt": attempt, "number": number, **charge})
-        self._drawn.add(number)
-        if self._ledger is None:
-            return
-        terms = run.terms
-        relation = Relation(terms.relation)
-        if again:
-            key, cost = f"{self._base} {attempt} {number}", GaussianCost(charge["sigma"] ** -2, PROMISED_SLACK)
-            budget = Budget(epsilon=cost.epsilon(terms.delta), delta=terms.delta)
-        else:
-            key, cost, budget = self._base, GaussianCost(self.meter.mu**2, PROMISED_SLACK), terms.budget
-        with listen(self._ledger.one_release("sites", release=key)):
-            announce([Group(EVERYONE, budget)], lambda: [cost], relation=relation)
-
-    def _was_sent(self, number: int, attempt: int) -> bool:
-        """Return whether this site sent the sum in an earlier attempt, by its own messages."""
-        earlier = range(1, attempt)
-        return any(self._run._post.read("sum", self._run.name, one, number) is not None for one in earlier)
-
-    def opened(self, number: int, charge: dict[str, JSON]) -> None:
-        """Remember what an opened sum cost. Public."""
-        self._opened[number] = charge
-
-    def public_charges(self) -> list[dict[str, JSON]]:
-        """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then.
-
-        There are never fewer than this site drew, even if the coordinator changes its messages later.
-        """
-        once = sorted(self._opened)
-        numbers = Counter(once)
-        post, terms = self._run._post, self._run.terms
-        for attempt in range(2, terms.attempts + 1):
-            start = post.read("start", COORDINATOR, attempt)
-            if start is not None and len(start[0]) in self._opened:
-                numbers[len(start[0])] += 1
-        numbers |= Counter(one["number"] for one in self._run._journal.charges() if one["number"] in self._opened)
-        again = sorted((numbers - Counter(once)).elements())
-        return [self._opened[number] for number in (*once, *again)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    """Where the sums of a run with several sites come from."""
-
-    run: SiteRun
-    exchange: SiteExchange | CoordinatorExchange
-    payer: _Payer
-    example: CheckedRecords
-
-    @property
-    def place(self) -> int:
-        """Place of this site among all of them. The coordinator has none, and adds nothing."""
-        return -1 if self.run.name == COORDINATOR else self.run.terms.sites.index(self.run.name)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _SharedSource(MomentsSource):
-    """A source whose noisy sums are those of all sites. `like` is a public row behind the same map."""
-
-    shared: _Shared
-    like: SumsOfRecords
-
-    def noisy_sum(
-        self, query: RecordsQuery[Outcome], share: float, total_weight: float = 1.0, *, title: str = "Statistics"
-    ) -> Outcome:
-        """Open the next sum of all sites. A site adds its own noisy numbers under masks. See `MomentsSource`."""
-        del title
-        shared, sums, exchange = self.shared, self.sums, self.shared.exchange
-        first = 1 if sums.relation is Relation.REPLACE_ONE else 0
-        number = first + len(sums.released)
-        sigma = sums.meter.sigma(share)
-        variance = noise_variance(sigma, query.sensitivity(sums.relation))
-        require_no_wrap(shared.payer.noise, variance)
-        shape = exact_total(self.like, query, 0)[0].shape
-        units = total_weight if first else float(sum(shared.run.terms.most_units))
-        spread = float(np.sqrt(float(shared.payer.noise.opened(variance))))
-        coming = coming_sum(query, number)
-        site = shared.place
-
-        def contribute() -> list[int]:
-            shared.payer.number = number
-            total, records = exact_total(self.blocks, query, number)
-            self.same.require(records)
-            return sums.charge_and_draw_part(query, total, share, site=site)
-
-        entries = exchange.open(coming, query, spread, units, contribute)
-        charged = shared.payer.noise.charged(variance)
-        shared.payer.opened(number, {"sigma": sigma, "variance": charged, "entries": len(entries)})
-        return read_sum(sums, query, entries, share, total_weight, shape)
-
-    def reading(self, transform: JSON, *, nonnegative: bool) -> _SharedSource:
-        """Return the same records behind another map of the library."""
-        blocks, like = self.blocks.reading(transform), self.like.reading(transform)
-        return replace(self, blocks=blocks, like=like, nonnegative=nonnegative)
-
-
-class _SharedSteps(MomentsSteps):
-    """The steps of label moments, with the sums of all sites."""
-
-    shared: _Shared
-
-    def prepare(self) -> None:
-        """Choose the map as for one site, and the meter of this site."""
-        super().prepare()
-        self.meter = self.shared.payer.meter
-
-    def _source(self) -> MomentsSource:
-        source = super()._source()
-        blocks: JSON = source.blocks
-        # Its own features: those of the site's records are kept between passes.
-        like = SumsOfRecords(self.shared.example, blocks.features.reading(blocks.features.transform))
-        return _SharedSource(
-            blocks=blocks,
-            nonnegative=source.nonnegative,
-            sums=replace(source.sums, parts=self.shared.payer.noise),
-            same=source.same,
-            shared=self.shared,
-            like=like,
-        )
 
 
 def _require_apart(messages: Path, own: Path) -> None:

@@ -1,0 +1,154 @@
+"""What one site was charged, in its own folder and in its ledger, before it drew anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from dpensemble._files import JSON, parse_json, sync_folder
+from dpensemble._spending import announce, listen
+from dpensemble.accounting import EVERYONE, Group
+from dpensemble.cost import GaussianCost
+from dpensemble.cost.gaussian import PROMISED_SLACK
+from dpensemble.errors import file_errors
+from dpensemble.guarantee import Budget
+from dpensemble.relations import Relation
+from dpensemble.releases.parts import SiteSumsMeter
+from dpensemble.sites.exchange import CoordinatorExchange, SiteExchange
+from dpensemble.sites.terms import COORDINATOR
+
+
+class Journal:
+    """A file of one line of JSON for each attempt that a site joined, and for each charge, written before the draw."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: list[dict[str, JSON]] = []
+        if path.exists():
+            with file_errors(lambda reason: f"{path} cannot be read ({reason}): repair the file system."):
+                text = path.read_text(encoding="utf-8")
+            # A line that a killed process left unfinished has no effect: nothing was drawn after it.
+            self._lines = [parse_json(line) for line in text.split("\n")[:-1]]
+
+    def add(self, line: dict[str, JSON]) -> None:
+        """Write a line to the disk."""
+        with file_errors(lambda reason: f"{self._path} cannot be written ({reason}): free the disk."):
+            is_new = not self._path.exists()
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "ab+") as file:
+                self._end_line(file)
+                file.write(json.dumps(line).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            if is_new:
+                sync_folder(self._path.parent)
+        self._lines.append(line)
+
+    @staticmethod
+    def _end_line(file: JSON) -> None:
+        """Drop an unfinished line of a killed process."""
+        file.seek(0)
+        content = file.read()
+        if content and not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
+
+    def join(self, attempt: int) -> None:
+        """Record that this site joins an attempt."""
+        if attempt not in self.used():
+            self.add({"joined": attempt})
+
+    def used(self) -> set[int]:
+        """Return the attempts that this site ever joined."""
+        return {line["joined"] for line in self._lines if "joined" in line}
+
+    def draw(self, number: int, history: str) -> None:
+        """Record that this site draws for a sum after the sums with some digest."""
+        self.add({"draws": number, "after": history})
+
+    def drawn(self) -> dict[int, str]:
+        """Return the digest of the opened sums before each sum that this site drew for."""
+        return {line["draws"]: line["after"] for line in self._lines if "draws" in line}
+
+    def charges(self) -> list[dict[str, JSON]]:
+        """Return all charges of this site."""
+        return [line for line in self._lines if "sigma" in line]
+
+
+class Payer:
+    """Charges a site's own ledger and journal before noise is drawn, and knows the public charges of the run.
+
+    Parameters
+    ----------
+    exchange : SiteExchange or CoordinatorExchange
+        What this party sends and receives. The coordinator draws nothing, so nothing is charged to it.
+    journal : Journal
+        Of this party.
+    ledger : LedgerAccount or None
+        Account of the site's data set.
+
+    Attributes
+    ----------
+    meter : SiteSumsMeter
+        Charges of this site, those of earlier processes included.
+    number : int
+        Number of the sum that is drawn next.
+    """
+
+    def __init__(self, exchange: SiteExchange | CoordinatorExchange, journal: Journal, ledger: JSON) -> None:
+        self._exchange, self._journal, self._ledger = exchange, journal, ledger
+        terms, charges = exchange.terms, journal.charges()
+        self.meter = SiteSumsMeter(terms.budget, terms.attempts, self._record)
+        self.number = 0
+        self._opened: dict[int, dict[str, JSON]] = {}
+        self.meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")} for one in charges])
+        self._base = f"sites {terms.run} {exchange.post.name}"
+        # A ledger that knows of a run which the own folder does not know: the folder was restored.
+        self._restored = ledger is not None and not charges and ledger.has_release(self._base)
+
+    def _record(self, charge: dict[str, JSON]) -> None:
+        """Write a charge to the journal, then charge the ledger, which may refuse."""
+        attempt, number, terms = self._exchange.now, self.number, self._exchange.terms
+        again = self._ledger is not None and self._may_be_drawn_again(attempt, number)
+        self._journal.add({"attempt": attempt, "number": number, **charge})
+        if self._ledger is None:
+            return
+        if again:
+            key, cost = f"{self._base} {attempt} {number}", GaussianCost(charge["sigma"] ** -2, PROMISED_SLACK)
+            budget = Budget(epsilon=cost.epsilon(terms.delta), delta=terms.delta)
+        else:
+            key, cost, budget = self._base, GaussianCost(self.meter.mu**2, PROMISED_SLACK), terms.budget
+        with listen(self._ledger.one_release("sites", release=key)):
+            announce([Group(EVERYONE, budget)], lambda: [cost], relation=Relation(terms.relation))
+
+    def _may_be_drawn_again(self, attempt: int, number: int) -> bool:
+        """Return whether the run that the ledger was charged for may not cover a sum, because it was drawn before.
+
+        The first sum of a later attempt may have been drawn by an earlier process, also where a folder that was
+        restored in part does not show this. Then it costs one sum too much.
+        """
+        charges = self._journal.charges()
+        if self._restored or any(one["number"] == number for one in charges):
+            return True
+        is_first = attempt > 1 and all(one["attempt"] != attempt for one in charges)
+        return is_first and bool(self._ledger.has_release(self._base))
+
+    def opened(self, number: int, charge: dict[str, JSON]) -> None:
+        """Remember what an opened sum cost. Public."""
+        self._opened[number] = charge
+
+    def public_charges(self) -> list[dict[str, JSON]]:
+        """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then.
+
+        There are never fewer than this site drew, even if the coordinator changes its messages later.
+        """
+        once = sorted(self._opened)
+        numbers = Counter(once)
+        for attempt in range(2, self._exchange.terms.attempts + 1):
+            start = self._exchange.post.read("start", COORDINATOR, attempt)
+            if start is not None and len(start[0]) in self._opened:
+                numbers[len(start[0])] += 1
+        numbers |= Counter(one["number"] for one in self._journal.charges() if one["number"] in self._opened)
+        again = sorted((numbers - Counter(once)).elements())
+        return [self._opened[number] for number in (*once, *again)]
