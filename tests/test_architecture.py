@@ -99,7 +99,7 @@ RATCHETS = {
     # And one finds the estimator that a command names, because a package loads its classes lazily.
     # Two more: whether a step reads tables, and the first number of a table's rows, which only some indices have.
     # And one finds out whether a ledger of a site is an account.
-    "getattr and hasattr outside engine and rows": 88,
+    "getattr and hasattr outside engine and rows": 87,
     # Commands pass values to functions now, where they passed texts. The server has more of its JSON in each module.
     # A rehearsal takes the decisions of a run, which are of any type. Nodes of ONNX have no types, and neither have
     # facts that an export writes as JSON.
@@ -122,9 +122,9 @@ STRUCTURE = {
     # Three are of numbers: sums of residuals, the run with its model, and the estimator.
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
-    # Nine are of several sites: parts of noise, terms, masks, messages, the exchange, the run, a demonstration, the
-    # room itself, and its commands. Three are the command of life tables: its run, its page and its options.
-    "modules": 239,
+    # Eleven are of several sites: parts of noise, terms, masks, messages, the exchange, charges, sums that all sites
+    # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run, its page and its options.
+    "modules": 241,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
@@ -136,9 +136,9 @@ STRUCTURE = {
     # Thirty are of numbers: queries, law and fit of residuals, the run, and what both estimators share.
     # Nine are what a life table needs of its sum. Three are of the search for rare cases.
     # Twenty-two are runs whose target is a number: two kinds of targets, columns of predictions, and its page.
-    # Thirty-nine are what nine modules of several sites need of each other and of a run.
+    # Forty-four are what eleven modules of several sites need of each other and of a run.
     # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
-    "names used across modules": 1032,
+    "names used across modules": 1039,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dpensemble.cli.life_table
 from dpensemble import LifeTable
 from dpensemble.cli import main
 from dpensemble.releases import SumReleaser
@@ -267,7 +266,7 @@ def test_a_run_is_finished_without_a_second_charge(folder, capsys, monkeypatch):
     account = ledger.open_account("people", epsilon=9.0, delta=1e-2)
     own = ["--ledger", "ledger.db", "--data-set", "people"]
     with monkeypatch.context() as patched:
-        patched.setattr(dpensemble.cli.life_table, "write_outcome", lambda *_: 1 / 0)
+        patched.setattr("dpensemble.cli.train.write_outcome", lambda *_: 1 / 0)
         assert main(command(*own)) == 1
     errors = capsys.readouterr().err
     assert "finishes the run from what it has drawn" in errors

@@ -369,3 +369,11 @@ def test_blanks_are_filled_where_only_some_columns_are_encoded():
     table = pd.DataFrame({"a": ["x", None], "b": ["y", None]})
     mixed = pd.concat([encoded_texts_of(table[["a"]]), table[["b"]]], axis=1)
     assert plain_texts(filled_texts(mixed, "?")).to_dict("list") == {"a": ["x", "?"], "b": ["y", "?"]}
+
+
+def test_a_signaling_nan_is_an_entry_that_is_not_a_number():
+    """pandas refuses to look for blanks in a column that holds one."""
+    part = pd.DataFrame({"a": [1.0, Decimal("sNaN"), None], "b": [None, 2, Decimal(3)]}, dtype=object)
+    values, has_others = columns.numbers_of(part)
+    np.testing.assert_equal(values, [[1, np.nan], [np.nan, 2], [np.nan, 3]])
+    assert has_others.tolist() == [True, False]

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def test_bad_records_add_nothing_and_are_not_named(totals):
     fitted([0.5, math.nan], [1, 0])
     assert (totals[2] == totals[3]).all()
     # Entries of any kind in one record of a list change no other.
-    for odd in ([1.0, 2.0], 1j, np.ma.masked, 10**400, "\ud800", None, {}):
+    for odd in ([1.0, 2.0], 1j, np.ma.masked, 10**400, "\ud800", None, {}, Decimal("sNaN")):
         fitted([0.5, odd], [1, odd])
         assert (totals[-1] == totals[3]).all()
         fitted([0.5, 1.0], [1, odd])

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import typer
-
 from dpensemble._checks import split_names
 from dpensemble._files import pipes_kept
-from dpensemble._spending import kept_in, listen
+from dpensemble._spending import listen
 from dpensemble._work import progress_bar, progress_on_stderr
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import Invocation
 from dpensemble.cli.output import warnings_as_lines
-from dpensemble.cli.runs import print_run
-from dpensemble.cli.train import account_of, logged, noted_spending, print_pipes
+from dpensemble.cli.train import ClaimedRun, account_of, logged, noted_spending, print_outcome, print_pipes
 from dpensemble.datasets import CSVFormat
 from dpensemble.datasets.arrow_sources import names_source
 from dpensemble.datasets.formats import RULES, entry_rules
@@ -30,7 +25,6 @@ from dpensemble.errors import InvalidParameterError
 from dpensemble.relations import Relation
 from dpensemble.workflow import RunFolder, TableFiles
 from dpensemble.workflow.life_tables import DeclaredLifeTable, life_table_rows_of, release_life_table
-from dpensemble.workflow.outputs import RunFile, write_outcome
 from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
 from dpensemble.workflow.table_files import Workers
 
@@ -51,15 +45,8 @@ def run(invocation: Invocation, own: _Options) -> None:
         files = _table_files(own, declared)
         with ExitStack() as running:
             place = running.enter_context(_claimed_folder(invocation, own, files))
-            # What this run draws is stored there, and no value is drawn twice.
-            running.enter_context(kept_in(place.drawn))
-            INTERRUPTS.follow(place.standing, lambda: place.spent)
-            # What an interrupted run drew was drawn for its own delta.
-            began = None if place.journal is None or model.delta is not None else place.journal.delta
-            if began is not None:
-                model.set_params(delta=began[0])
-            if place.journal is not None:
-                files = replace(files, entries=replace(files.entries, rules=place.journal.reading_rules))
+            claimed = ClaimedRun.of(place, model, running)
+            files = claimed.reading(files)
             print_pipes(files)
             with pipes_kept(), progress_bar("Reading tables", None):
                 tables = life_table_rows_of(files, declared)
@@ -70,19 +57,11 @@ def run(invocation: Invocation, own: _Options) -> None:
             with warnings_as_lines(), uncounted(), listen(partial(noted_spending, place, log)):
                 rehearsed = invocation.resumed is None
                 outcome = release_life_table(tables, model, declared, ledger=ledger, rehearsed=rehearsed, **options)
-            if began is not None:
-                outcome.record.guarantee["delta_rule"] = began[1]
+            outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
             if account is not None:
                 outcome.record.data["ledger"] = account.ledger.id
-            outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
-            with progress_bar("Writing the report", None):
-                place.finish(partial(write_outcome, outcome))
-                place.place()
-            log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
-        if own["as_json"]:
-            typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
-        else:
-            print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=True)
+            claimed.put_in_place(outcome, out, log)
+        print_outcome(outcome, out, as_json=own["as_json"], zeroes=True)
 
 
 def _declared(own: _Options) -> DeclaredLifeTable:

@@ -119,7 +119,7 @@ def _released(record: RunRecord) -> list[str]:
     adds = f"each of {teachers:,} teachers" if teachers else f"every {unit}"
     lines = [f"Released: {record.sums_in_words}; {adds} adds one vector of bounded length {each}, and only {only}."]
     if record.described_sums:
-        lines[0] += " The report lists them and their noise."
+        lines[0] += f" The report lists {'its noise' if record.n_sums == 1 else 'them and their noise'}."
     elif record.settings.get("compares_rows"):
         lines[0] += " One more sum compares public rows with the private records."
     elif record.settings.get("synthetic_rows"):

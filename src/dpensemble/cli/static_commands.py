@@ -30,6 +30,10 @@ def _print_answer(answer: dict[str, Any], words: str, as_json: bool) -> None:
 
 
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
+_Sep = Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")]
+_Decimal = Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")]
+_MultilineText = Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")]
+_SkipLines = Annotated[int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")]
 _Sheet = Annotated[str | None, option(DATA, "Sheet of Excel workbooks. [the only visible one]")]
 _Column = Annotated[
     list[str] | None, option(DATA, "Kind of a column where public rows show none.", metavar="NAME=KIND")
@@ -414,10 +418,8 @@ def compare(
     target: Annotated[str | None, option(DATA, "Column of --table to predict.")] = None,
     sep: Annotated[str | None, option(DATA, "What separates columns of --table: ';', tab, ...")] = None,
     decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in --table: . or ,")] = None,
-    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
-    skip_lines: Annotated[
-        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
-    ] = None,
+    multiline_text: _MultilineText = False,
+    skip_lines: _SkipLines = None,
     sheet: _Sheet = None,
     column: _Column = None,
     blank: _Blank = None,
@@ -569,12 +571,10 @@ def lifetable(
         list[str] | None, option(DATA, "How times are written: days=number:1.234,5.", metavar="NAME=KIND")
     ] = None,
     blank: _Blank = None,
-    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
-    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
-    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
-    skip_lines: Annotated[
-        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
-    ] = None,
+    sep: _Sep = None,
+    decimal: _Decimal = None,
+    multiline_text: _MultilineText = False,
+    skip_lines: _SkipLines = None,
     sheet: _Sheet = None,
     epsilon: Annotated[float, option(PRIVACY, "Privacy budget. [1]")] = 1.0,
     delta: Annotated[float | None, option(PRIVACY, "Its delta. [by the number of records]")] = None,
@@ -622,12 +622,10 @@ def check(
     column: _Column = None,
     blank: _Blank = None,
     below_limit: _BelowLimit = None,
-    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
-    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
-    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
-    skip_lines: Annotated[
-        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
-    ] = None,
+    sep: _Sep = None,
+    decimal: _Decimal = None,
+    multiline_text: _MultilineText = False,
+    skip_lines: _SkipLines = None,
     sheet: _Sheet = None,
     no_blanks: Annotated[
         bool, option(DATA, "For a method that takes no blanks, without --fill.", "--no-blanks")
@@ -661,12 +659,10 @@ def predict(
     positive_class: Annotated[
         str | None, option(OUTPUT, "Class that --threshold is about. [the last of two, sorted]", "--positive-class")
     ] = None,
-    sep: Annotated[str | None, option(DATA, "Separator of columns in CSV, such as ';' or tab.")] = None,
-    decimal: Annotated[str | None, option(DATA, "Decimal sign of numbers in CSV: . or ,")] = None,
-    multiline_text: Annotated[bool, option(DATA, "Quoted texts may hold line breaks.", "--multiline-text")] = False,
-    skip_lines: Annotated[
-        int | None, option(DATA, "Lines above the header of CSV files. [seen]", "--skip-lines")
-    ] = None,
+    sep: _Sep = None,
+    decimal: _Decimal = None,
+    multiline_text: _MultilineText = False,
+    skip_lines: _SkipLines = None,
     sheet: _Sheet = None,
     explain: Annotated[
         bool, option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from dpensemble.workflow import ReadOptions, RunFolder, TableFiles, Tables, file
 from dpensemble.workflow import train as run_training
 from dpensemble.workflow.disk import OWN_FILE
 from dpensemble.workflow.learners import learner
-from dpensemble.workflow.outputs import RunFile, write_outcome
+from dpensemble.workflow.outputs import Outcome, RunFile, write_outcome
 from dpensemble.workflow.rehearsal import rehearse
 from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
 from dpensemble.workflow.scoring import QualityRequest
@@ -125,15 +125,8 @@ def run(request: Request) -> None:
             source = running.enter_context(Workers.opened_source(private[0] if private else None))
             _require_streamable(request, source)
             place = running.enter_context(_claimed_folder(request, files, source))
-            # What this run draws is stored there, and no value is drawn twice.
-            running.enter_context(kept_in(place.drawn))
-            INTERRUPTS.follow(place.standing, lambda: place.spent)
-            # What an interrupted run drew was drawn for its own delta.
-            began = None if place.journal is None or model.delta is not None else place.journal.delta
-            if began is not None:
-                model.set_params(delta=began[0])
-            if files is not None and place.journal is not None:
-                files = replace(files, entries=replace(files.entries, rules=place.journal.reading_rules))
+            claimed = ClaimedRun.of(place, model, running)
+            files = None if files is None else claimed.reading(files)
             first = None if files is None else files.private
             workers = running.enter_context(Workers.opened(first, source, own.get("jobs"), *where))
             print_pipes(files)
@@ -152,21 +145,55 @@ def run(request: Request) -> None:
             ):
                 rehearsal = rehearse if request.resumed is None else None
                 outcome = run_training(tables, model, ledger=ledger, rehearsal=rehearsal, **options)
-            if began is not None:
-                outcome.record.guarantee["delta_rule"] = began[1]
-            if account is not None:
-                outcome.record.data["ledger"] = account.ledger.id
             for line in outcome.warnings:
                 typer.echo(f"dpensemble: for you only: {line}", err=True)
             outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
-            with progress_bar("Writing the report", None):
-                place.finish(partial(write_outcome, outcome))
-                place.place()
-            log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
-        if own["json"]:
-            typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
-        else:
-            print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes_bad(model))
+            if account is not None:
+                outcome.record.data["ledger"] = account.ledger.id
+            claimed.put_in_place(outcome, out, log)
+        print_outcome(outcome, out, as_json=own["json"], zeroes=zeroes_bad(model))
+
+
+@dataclass(frozen=True)
+class ClaimedRun:
+    """A claimed folder, and what an interrupted run in it decided. `began` is its delta with the rule, if any."""
+
+    place: RunFolder
+    began: tuple[float, str] | None
+
+    @classmethod
+    def of(cls, place: RunFolder, model: Any, running: ExitStack) -> ClaimedRun:
+        """Store what the run draws in its folder, so that no value is drawn twice, and take the delta it began with."""
+        running.enter_context(kept_in(place.drawn))
+        INTERRUPTS.follow(place.standing, lambda: place.spent)
+        # What an interrupted run drew was drawn for its own delta.
+        began = None if place.journal is None or model.delta is not None else place.journal.delta
+        if began is not None:
+            model.set_params(delta=began[0])
+        return cls(place, began)
+
+    def reading(self, files: TableFiles) -> TableFiles:
+        """Return files that are read by the rules of the run's start."""
+        if self.place.journal is None:
+            return files
+        return replace(files, entries=replace(files.entries, rules=self.place.journal.reading_rules))
+
+    def put_in_place(self, outcome: Outcome, out: Path, log: Hear) -> None:
+        """Write all files of a finished run, and put its folder in place."""
+        if self.began is not None:
+            outcome.record.guarantee["delta_rule"] = self.began[1]
+        with progress_bar("Writing the report", None):
+            self.place.finish(partial(write_outcome, outcome))
+            self.place.place()
+        log("release placed", {"out": str(out), "for_release": outcome.record.statement().for_release})
+
+
+def print_outcome(outcome: Outcome, out: Path, *, as_json: bool, zeroes: bool) -> None:
+    """Print a run whose folder is in place."""
+    if as_json:
+        typer.echo(json.dumps(outcome.record.to_dict() | {"out": str(out)}, indent=2))
+    else:
+        print_run(outcome.record, out / RunFile.REPORT, out / RunFile.STUDENT, zeroes=zeroes)
 
 
 def _options_of_training(own: Mapping[str, Any]) -> dict[str, Any]:

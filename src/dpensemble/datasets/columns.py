@@ -78,7 +78,23 @@ def numbers_of(part: pd.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
         return part.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(part.shape[1], dtype=bool)
     entries = entries_of(part)
     values = _each_number(entries.ravel()).reshape(entries.shape)
-    return values, (np.isnan(values) & part.notna().to_numpy()).any(axis=0)
+    return values, np.asarray((np.isnan(values) & _present(part, entries)).any(axis=0))
+
+
+def _present(part: pd.DataFrame, entries: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Return which entries are not blank."""
+    try:
+        return part.notna().to_numpy()
+    except _FROM_ENTRIES:
+        # One entry can make pandas refuse all: a signaling NaN.
+        return np.array([_is_present(entry) for entry in entries.ravel()], dtype=bool).reshape(entries.shape)
+
+
+def _is_present(entry: object) -> bool:
+    try:
+        return bool(pd.Series([entry], dtype=object).notna().iloc[0])
+    except _FROM_ENTRIES:
+        return True
 
 
 def _is_plain(kind: Any) -> bool:

@@ -112,7 +112,7 @@ class DeclaredLifeTable:
         places = np.linspace(0, len(self.bins) - 1, _MOST_SHOWN + 1)[1:] if len(self.bins) > _MOST_SHOWN else None
         return list(self.bins) if places is None else [self.bins[int(place)] for place in places]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what a record states about the declarations."""
         return {
             "what": f"{self.event} is {' or '.join(self.events)}",
