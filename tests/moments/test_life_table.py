@@ -16,7 +16,9 @@ from dpensemble.moments.life_table import (
     LifeTableEstimate,
     LifeTableSum,
     PlacesOfTimes,
+    _before,
     _expected,
+    _linear_incidence,
     _Observed,
     checked_ends,
     chosen_rows,
@@ -231,3 +233,88 @@ def test_curves_fall_and_lie_within_bands():
 def test_bins_that_cannot_be_used_are_refused(bins, words):
     with pytest.raises(InvalidParameterError, match=words):
         checked_ends(bins)
+
+
+def competing_cohort(rng, n, hazards=(1.0, 0.5)):
+    """Times and kinds: 0 for a censoring, and each kind of event with a constant hazard."""
+    died = rng.exponential(1.0, (n, len(hazards))) / hazards
+    left = rng.uniform(0.2, 3.0, n)
+    times = np.minimum(died.min(axis=1), left)
+    return times, np.where(times < left, 1 + died.argmin(axis=1), 0)
+
+
+def exact_sum_of_kinds(ends, times, kinds, n_kinds=2):
+    kinds = np.where(times <= ends[-1], kinds, 0)
+    features = bounded_features(PlacesOfTimes(tuple(ends))(np.column_stack([times, kinds > 0])))
+    block = WholeBlock(features, kinds, np.ones(len(times)))
+    return partial_sums(LifeTableSum(1 + n_kinds), [block]).total.astype(float) / WHOLE
+
+
+def plain_incidence(ends, times, kinds, kind):
+    """The estimator of Aalen and Johansen by bins with half of the censorings, by loops over people."""
+    free, chance, chances, start = 1.0, 0.0, [], 0.0
+    for end in ends:
+        inside = (times > start) | (start == 0)
+        at_risk = inside.sum() - 0.5 * (inside & (times < end) & (kinds == 0)).sum()
+        here = inside & (times <= end)
+        chance += free * (here & (kinds == kind)).sum() / at_risk
+        free *= 1 - (here & (kinds > 0)).sum() / at_risk
+        chances.append(chance)
+        start = end
+    return np.array(chances)
+
+
+def competing(noisy, spread):
+    (curve,) = LifeTableEstimate(np.array(ENDS), ("",), noisy, spread, ("1", "2")).curves
+    return curve
+
+
+def test_without_noise_incidences_are_those_of_aalen_and_johansen():
+    times, kinds = competing_cohort(np.random.default_rng(6), 3000)
+    curve = competing(exact_sum_of_kinds(ENDS, times, kinds), 1e-6)
+    n = len(curve.times)
+    assert n > 3
+    for place, one in enumerate(curve.incidence):
+        assert one.chance == pytest.approx(plain_incidence(ENDS, times, kinds, place + 1)[:n], abs=1e-6)
+    assert sum(one.chance for one in curve.incidence) == pytest.approx(1 - curve.survival, abs=1e-6)
+
+
+def test_slopes_of_incidences_are_those_of_differences():
+    rng, n_bins, n_kinds = np.random.default_rng(7), 4, 2
+    counts = rng.uniform(20, 60, n_kinds * n_bins + n_bins + 1)
+    later, eye = np.triu(np.ones((n_bins, n_bins))), np.eye(n_bins)
+    exposed = np.hstack([later] * n_kinds + [later - eye / 2, np.ones((n_bins, 1))])
+
+    def hazards_of(counts):
+        own = counts[: n_kinds * n_bins].reshape(n_kinds, n_bins) / (exposed @ counts)
+        return own, own.sum(axis=0)
+
+    def incidence(counts, kind):
+        own, hazards = hazards_of(counts)
+        return np.cumsum(_before(hazards) * own[kind])
+
+    own, hazards = hazards_of(counts)
+    for kind in range(n_kinds):
+        centre, linear, _ = _linear_incidence(kind, n_kinds, hazards, own[kind], exposed @ counts)
+        assert centre == pytest.approx(incidence(counts, kind))
+        steps = 1e-4 * np.eye(len(counts))
+        slopes = [(incidence(counts + step, kind) - incidence(counts - step, kind)) / 2e-4 for step in steps]
+        assert linear == pytest.approx(np.array(slopes).T, abs=1e-6)
+
+
+def test_bands_of_incidences_cover_and_not_without_the_noise():
+    rng, covered, planted, n = np.random.default_rng(8), 0, 0, 300
+    for _ in range(n):
+        times, kinds = competing_cohort(rng, 500)
+        exact = exact_sum_of_kinds(ENDS, times, kinds)
+        noisy = exact + SPREAD * rng.normal(size=exact.shape)
+        curve = competing(noisy, SPREAD)
+        truth = [share * (1 - np.exp(-1.5 * curve.times)) for share in (2 / 3, 1 / 3)]
+        one = curve.incidence[0]
+        covered += covers(curve, one.low, one.high, truth[0])
+        narrow = competing(noisy, 1e-3).incidence[0]
+        planted += covers(
+            curve, narrow.low, narrow.high, (2 / 3) * (1 - np.exp(-1.5 * np.array(ENDS)[: len(narrow.low)]))
+        )
+    assert covered >= binom.ppf(1e-3, n, 0.95)
+    assert planted < binom.ppf(1e-3, n, 0.95)
