@@ -11,6 +11,7 @@ from dpensemble._checks import split_names
 from dpensemble._files import JSON
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
+from dpensemble.cli.train import account_of
 from dpensemble.errors import InvalidParameterError
 from dpensemble.sites import SiteRun
 from dpensemble.sites.demo import Demo
@@ -73,7 +74,7 @@ def run(given: dict[str, JSON]) -> None:
     party = SiteRun.load(given["messages"], given["own"])
     if given["trust"]:
         party.trust(dict(_pair(text) for text in given["trust"]))
-    account = _account(given["ledger"], given["data_set"])
+    account = account_of(given["ledger"], given["data_set"])
     quiet = given["quiet"] or given["as_json"]
     with warnings_as_lines():
         party.run(
@@ -143,17 +144,6 @@ def _whole(text: str) -> int:
         raise InvalidParameterError(
             f"most_units={text!r} is not a whole number, or several with commas between them.", parameter="most_units"
         ) from None
-
-
-def _account(ledger: str | None, data_set: str | None) -> JSON:
-    """Return the account that must allow the run, or None if no ledger is named."""
-    if (ledger is None) is not (data_set is None):
-        raise InvalidParameterError("--ledger and --data-set go together: give both, or neither.")
-    if ledger is None:
-        return None
-    from dpensemble.server import Ledger  # noqa: PLC0415 - an extra
-
-    return Ledger(ledger).account(str(data_set))
 
 
 #: What each command does, by its name.

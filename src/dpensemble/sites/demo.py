@@ -27,6 +27,7 @@ from dpensemble.persistence import load_classifier
 from dpensemble.sites.messages import SitesError
 from dpensemble.sites.run import CERTIFICATE, STUDENT
 from dpensemble.sites.terms import COORDINATOR
+from dpensemble.workflow.learners import scores
 from dpensemble.workflow.tables import Tables, adult_tables
 
 _MOST_SITES = 50
@@ -120,30 +121,21 @@ class Demo:
         rows, labels = tables.X_test, tables.y_test
         if rows is None or labels is None:
             raise SitesError("the data set has no test rows.")
-        second = labels.to_numpy() == tables.classes[1]
-        chances = student.predict_proba(rows)[:, list(student.classes_).index(tables.classes[1])]
+        measured = scores(student.predict_proba(rows), labels.to_numpy(), student.classes_)
         yes, said = confirmed(root / COORDINATOR / CERTIFICATE)
         return {
             "dataset": self.dataset,
             "sites": self.n_sites,
             "records": sizes,
             "epsilon": self.epsilon,
-            "accuracy": float(np.mean((chances > 0.5) == second)),
-            "auroc": _auroc(chances, second),
+            "accuracy": measured["accuracy"],
+            "auroc": measured["auroc"],
             "test_rows": len(rows),
             "opened_folders": {name: _opened_by(root, name) for name in (COORDINATOR, *names)},
             "message_bytes": sum(path.stat().st_size for path in (root / _MESSAGES).iterdir()),
             "cpu_seconds": _children_seconds(),
             "verified": said if yes else f"The certificate is not confirmed: {said}",
         }
-
-
-def _auroc(chances: JSON, second: JSON) -> float:
-    """Return the chance that a row of the second class ranks above one of the first."""
-    _, ranks, counts = np.unique(chances, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - (counts - 1) / 2
-    places, n = middle[ranks][second], int(second.sum())
-    return float((places.sum() - n * (n + 1) / 2) / (n * (len(second) - n)))
 
 
 def _private(root: Path, name: str) -> list[str]:
