@@ -561,6 +561,9 @@ def table_of(seed: int) -> Table:
             column.cells = [_typed(cell, locale) for cell in column.cells]
         column.may_be_read |= column.kind == "two hands" and file == "xlsx"
         columns[name] = column
+    if {column.kind for column in columns.values()} <= {"codes", "stored days"}:
+        # Ids and days of several hands are left out, and a table without any other column is refused.
+        columns[names[len(columns)]] = plain(rng, locale, N_PUBLIC + N_PRIVATE)
     table = Table(locale, columns, file, "utf-8", [])
     if file.startswith("csv"):
         table.options += ["--sep", locale.sep] if rng.random() < 0.4 or locale.sep == ";" else []
