@@ -367,3 +367,14 @@ def test_a_header_with_another_separator_is_no_title_above_decimal_commas(tmp_pa
     with pytest.raises(DataError) as raised:
         csv_layout(path, CSVFormat(), public=True)
     assert f'give --sep "{flag}"' in str(raised.value)
+
+
+def test_a_file_that_changed_has_a_new_layout(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    before = csv_layout(path, CSVFormat(), public=True)
+    assert csv_layout(path, CSVFormat(), public=True) is before
+    path.write_text("a;b\n1;2\n")
+    assert csv_layout(path, CSVFormat(sep=";"), public=True).names == ("a", "b")
+    path.write_text("title\nc,d\n1,2\n3,4\n")
+    assert csv_layout(path, CSVFormat(), public=True).names == ("c", "d")

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
@@ -604,6 +605,19 @@ def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = No
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
+    if is_pipe(path) or not path.exists():
+        return _layout(path, how, like, public)
+    state = path.stat()
+    return _known_layout(path, how, like, public, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@lru_cache(maxsize=16)
+def _known_layout(path: Path, how: CSVFormat, like: Expected, public: bool, *_: int) -> CSVLayout:
+    """Return the layout of a file in one state. A run asks several times, and a thousand lines may decide it."""
+    return _layout(path, how, like, public)
+
+
+def _layout(path: Path, how: CSVFormat, like: Expected, public: bool) -> CSVLayout:
     with _opened(path, how) as (sheet, lines):
         top = _Top(path, iter(lines), how, like)
         place, sep = _of_public(top) if public else _of_other(top)

@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -229,12 +230,22 @@ def _parser(path: Path, start: Callable[[str, dict[str, str]], None]) -> expat.X
         raise FileError(f"{path} cannot be read: its XML declares entities, which no spreadsheet program writes.")
 
     def plain(name: str, values: dict[str, str]) -> None:
-        start(name.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in values.items()})
+        for key in values:
+            if " " in key:
+                values = {key.rpartition(" ")[2]: value for key, value in values.items()}
+                break
+        start(_local(name), values)
 
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     parser.StartElementHandler = plain
     return parser
+
+
+@lru_cache(maxsize=1024)
+def _local(name: str) -> str:
+    """Return a name without its namespace. A sheet repeats few names very often."""
+    return name.rpartition(" ")[2]
 
 
 def _parse(path: Path, content: bytes, start: Callable[[str, dict[str, str]], None]) -> None:
@@ -336,7 +347,7 @@ class _Rows:
         return int(start[2]) <= self._header + 1 <= int(end[2]) and _column(start[1]) < self._n_columns
 
     def _end(self, name: str) -> None:
-        name = name.rpartition(" ")[2]
+        name = _local(name)
         self._into = None
         if name == "c" and self._cell is not None:
             if self._column < self._n_columns and (self._cell.value or self._cell.text):
@@ -360,6 +371,7 @@ def _later(text: str, number: int) -> int:
     return own if number < own <= _MOST_ROWS else number + 1
 
 
+@lru_cache(maxsize=_MOST_COLUMNS)
 def _column(letters: str) -> int:
     """Return the place of a column, counted from 0, or -1 if no sheet has it."""
     place = 0
@@ -368,6 +380,7 @@ def _column(letters: str) -> int:
     return place - 1 if place <= _MOST_COLUMNS else -1
 
 
+@lru_cache(maxsize=_MOST_COLUMNS)
 def _letters(column: int) -> str:
     letters = ""
     while column >= 0:

@@ -386,8 +386,10 @@ class EntryRules:
 
     def blanks_of(self, name: str) -> list[str]:
         """Return the texts that are declared blanks of a column."""
-        texts = as_text(pd.Series([*self._blanks.get(_EVERY_COLUMN, ()), *self._blanks.get(name, ())], dtype=object))
-        return [str(text).strip() for text in texts.dropna()]
+        declared = [*self._blanks.get(_EVERY_COLUMN, ()), *self._blanks.get(name, ())]
+        # A table may have thousands of columns, most of them without any.
+        texts = as_text(pd.Series(declared, dtype=object)).dropna() if declared else ()
+        return [str(text).strip() for text in texts]
 
     def require_columns(self, names: Sequence[str]) -> None:
         """Raise for a declaration of a column that does not exist."""
