@@ -123,7 +123,8 @@ STRUCTURE = {
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
     # Eleven are of several sites: parts of noise, terms, masks, messages, the exchange, charges, sums that all sites
-    # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run, its page and its options.
+    # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run,
+    # its page and its options.
     "modules": 241,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
