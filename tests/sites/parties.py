@@ -122,12 +122,18 @@ class Party:
 class Crew:
     """Sites `a`, `b`, ... and a coordinator of one run."""
 
-    def __init__(self, n_sites=3, colluding=1, attempts=3, source=SystemNoise, entries=4):
+    def __init__(self, n_sites=3, colluding=1, attempts=3, source=SystemNoise, entries=4, epsilon=1.0):
         names = [chr(ord("a") + place) for place in range(n_sites)]
         self.terms = RunTerms.of(
-            sites=names, classes=["no", "yes"], target="y", public=b"", attempts=attempts, colluding=colluding
+            sites=names,
+            classes=["no", "yes"],
+            target="y",
+            public=b"",
+            attempts=attempts,
+            colluding=colluding,
+            epsilon=epsilon,
         )
-        assert self.terms.budget == Budget(epsilon=1.0, delta=1e-6)
+        assert self.terms.budget == Budget(epsilon=epsilon, delta=1e-6)
         self.source, self.box = source, Box()
         self.keys = {name: SigningKey(SigningKey.new_secret()) for name in (*names, "coordinator")}
         generator = np.random.default_rng(n_sites)

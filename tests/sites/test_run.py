@@ -13,71 +13,9 @@ from dpensemble import LabelMomentsClassifier
 from dpensemble.certificates import confirmed
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.sites import RunTerms, SiteRun
-from dpensemble.sites.messages import SitesError, StillWaiting
+from dpensemble.sites.messages import SitesError
+from tests.sites.hospitals import Account, Hospitals, a_folder, table
 from tests.sites.parties import ZeroNoise
-
-
-def table(n, seed, *, target=True):
-    rng = np.random.default_rng(seed)
-    age = rng.integers(20, 90, n)
-    rows = pd.DataFrame({"age": age, "kind": rng.choice(["north", "south", "west"], n)})
-    if target:
-        rows["sick"] = np.where(age / 50 + rng.normal(size=n) > 1.2, "yes", "no")
-    return rows
-
-
-class Hospitals:
-    """Folders of a run with three or more sites."""
-
-    def __init__(self, root, sizes=(60, 80, 100), **settings):
-        self.root, self.messages = root, root / "messages"
-        self.messages.mkdir()
-        self.names = [f"h{number}" for number in range(len(sizes))]
-        self.public = table(220, 99, target=False)
-        self.tables = {name: table(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
-        for name, rows in self.tables.items():
-            rows.to_csv(self.file(name), index=False)
-        given = {"classes": ["no", "yes"], "target": "sick", "rounds": 1, "epsilon": 2.0, **settings}
-        self.parties = {
-            "coordinator": SiteRun.new(self.messages, root / "c", public=self.public, sites=self.names, **given)
-        }
-
-    def file(self, name):
-        return self.root / f"{name}.csv"
-
-    def own(self, name):
-        return self.root / f"own-{name}"
-
-    def join(self, names=None, **more):
-        for name in names or self.names:
-            self.parties[name] = SiteRun.join(self.messages, self.own(name), name=name, private=self.file(name), **more)
-
-    def trust(self):
-        marks = {name: self.parties[name].fingerprint for name in self.names}
-        for name in self.names:
-            self.parties[name].trust({other: one for other, one in marks.items() if other != name})
-
-    def step(self, name, **more):
-        """Let a party act once. Return whether it has the model."""
-        with suppress(StillWaiting):
-            self.parties[name].run(None if name == "coordinator" else self.file(name), patience=0, **more)
-            return True
-        return False
-
-    def play(self, turns=40, **more):
-        done = set()
-        for _ in range(turns):
-            for name in self.parties:
-                if name not in done and self.step(name, **more.get(name, {})):
-                    done.add(name)
-            if len(done) == len(self.parties):
-                return self
-        raise AssertionError(f"only {done} have a model")
-
-    def all_join(self):
-        self.join()
-        self.trust()
-        return self
 
 
 @pytest.fixture
@@ -191,26 +129,6 @@ def test_a_site_that_insists_on_all_of_the_noise_draws_all_of_it(hospitals):
     assert noise.least == (1.0, 0.0, 0.0)
     variance = 2**60
     assert noise.opened(variance) == 2 * variance
-
-
-class Account:
-    """Stands for a ledger's account: it stores keys, and may refuse."""
-
-    def __init__(self, refuses=False):
-        self.keys, self.epsilons, self.refuses = [], [], refuses
-
-    def has_release(self, key):
-        return key in self.keys
-
-    def one_release(self, what, *, release=None):
-        def charge(spendings):
-            if self.refuses:
-                raise DataError("the account is empty.")
-            if release not in self.keys:
-                self.keys.append(release)
-                self.epsilons.append(spendings[0].epsilon)
-
-        return charge
 
 
 def test_a_ledger_is_charged_once_for_the_run_and_once_more_for_a_sum_that_is_drawn_again(hospitals):
@@ -353,15 +271,10 @@ def test_changed_terms_or_public_rows_are_refused(hospitals):
     (hospitals.messages / "public.csv").write_text("age,kind\n30,north\n")
     with pytest.raises(SitesError, match=r"public\.csv is not the file of the terms"):
         SiteRun.load(hospitals.messages, hospitals.own("h0")).run(hospitals.file("h0"), patience=0)
-    other = Hospitals(_folder(hospitals.root / "other"))
+    other = Hospitals(a_folder(hospitals.root / "other"))
     shutil.copy(other.messages / "terms.coordinator.0.0.json", hospitals.messages)
     with pytest.raises(SitesError, match="not those that this party joined"):
         SiteRun.load(hospitals.messages, hospitals.own("h0"))
-
-
-def _folder(path):
-    path.mkdir()
-    return path
 
 
 @pytest.mark.parametrize(
@@ -403,7 +316,7 @@ def test_terms_survive_json_and_unknown_entries_are_refused():
 
 @pytest.mark.parametrize("where", ["messages", "messages/own", "."])
 def test_secrets_never_lie_in_the_folder_of_messages(tmp_path, where):
-    messages = _folder(tmp_path / "messages")
+    messages = a_folder(tmp_path / "messages")
     with pytest.raises(InvalidParameterError, match="apart from"):
         SiteRun.new(
             messages, tmp_path / where, public=table(20, 0), sites=["a", "b", "c"], classes=["n", "y"], target="sick"

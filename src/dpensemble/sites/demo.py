@@ -12,8 +12,8 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ _MOST_SITES = 50
 # What a process lists in its own folder.
 _OPENED = "opened_folders.json"
 _MESSAGES = "messages"
+# A line after what each command prints.
+_END = b"\0\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,22 +85,22 @@ class Demo:
         tables = adult_tables(self.seed)
         names = [f"site-{number}" for number in range(1, self.n_sites + 1)]
         sizes = self._write(root, names, tables)
-        messages = root / _MESSAGES
         show("Coordinator: the terms.")
         options = ["--public", str(root / COORDINATOR / "rows.csv"), "--sites", ",".join(names)]
         options += ["--classes", ",".join(tables.classes), "--target", "income", "--epsilon", str(self.epsilon)]
-        _finished(_started(root, COORDINATOR, "new", messages, options))
-        show("Sites: join.")
-        joining = {
-            name: _started(root, name, "join", messages, ["--name", name, *_private(root, name)]) for name in names
-        }
-        fingerprints = {name: json.loads(_finished(process))["fingerprint"] for name, process in joining.items()}
-        show("All: run.")
-        processes = {COORDINATOR: _started(root, COORDINATOR, "run", messages, [])}
-        for name in names:
-            trusted = [f"--trust={other}={one}" for other, one in fingerprints.items() if other != name]
-            processes[name] = _started(root, name, "run", messages, [*_private(root, name), *trusted])
-        _all_finished(processes)
+        with _Parties(root, (COORDINATOR, *names)) as parties:
+            parties.begin(COORDINATOR, "new", options)
+            parties.printed(COORDINATOR)
+            show("Sites: join.")
+            for name in names:
+                parties.begin(name, "join", ["--name", name, *_private(root, name)])
+            fingerprints = {name: json.loads(parties.printed(name))["fingerprint"] for name in names}
+            show("All: run.")
+            parties.begin(COORDINATOR, "run", [])
+            for name in names:
+                trusted = [f"--trust={other}={one}" for other, one in fingerprints.items() if other != name]
+                parties.begin(name, "run", [*_private(root, name), *trusted])
+            parties.end()
         return self._facts(root, names, sizes, tables)
 
     def _write(self, root: Path, names: list[str], tables: Tables) -> list[int]:
@@ -142,41 +144,66 @@ def _private(root: Path, name: str) -> list[str]:
     return ["--private", str(root / name / "private.csv")]
 
 
-def _started(root: Path, name: str, action: str, messages: Path, options: list[str]) -> subprocess.Popen[bytes]:
-    """Start one command of a party in a process of its own."""
-    code = "import sys\nfrom dpensemble.sites.demo import watched\nwatched(sys.argv[1], sys.argv[2], sys.argv[3:])"
-    command = ["sites", action, str(messages), str(root / name), "--json", *options]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.Popen(  # noqa: S603 - this library's own commands
-        [sys.executable, "-c", code, str(root), name, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=root / name,
-        env=environment,
-    )
+class _Parties:
+    """One process for each party, which runs one command after another and prints their results."""
 
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self._root = root
+        code = "import sys\nfrom dpensemble.sites.demo import watched\nwatched(sys.argv[1], sys.argv[2])"
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._processes = {
+            name: subprocess.Popen(  # noqa: S603 - this library's own commands
+                [sys.executable, "-c", code, str(root), name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=root / name,
+                env=environment,
+            )
+            for name in names
+        }
 
-def _finished(process: subprocess.Popen[bytes]) -> str:
-    """Return what a process printed, or raise its sentence."""
-    out, err = process.communicate()
-    if process.returncode:
-        raise SitesError(f"a party of the demonstration failed: {err.decode(errors='replace').strip()[-500:]}")
-    return out.decode()
+    def __enter__(self) -> _Parties:
+        return self
 
-
-def _all_finished(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    try:
-        for process in processes.values():
-            _finished(process)
-    finally:
-        for process in processes.values():
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
             if process.poll() is None:
                 process.terminate()
-                process.communicate()
+            process.communicate()
+
+    def begin(self, name: str, action: str, options: list[str]) -> None:
+        """Let a party run a command of its own folder."""
+        command = ["sites", action, str(self._root / _MESSAGES), str(self._root / name), "--json", *options]
+        pipe = self._processes[name].stdin
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.write(json.dumps(command).encode() + b"\n")
+                pipe.flush()
+
+    def printed(self, name: str) -> str:
+        """Return what a party's command prints."""
+        process, lines = self._processes[name], list[bytes]()
+        for line in process.stdout or ():
+            if line == _END:
+                return b"".join(lines).decode()
+            lines.append(line)
+        raise self._failed(name)
+
+    def end(self) -> None:
+        """Wait for all last commands."""
+        for name, process in self._processes.items():
+            process.communicate()
+            if process.returncode:
+                raise self._failed(name)
+
+    def _failed(self, name: str) -> SitesError:
+        _, err = self._processes[name].communicate()
+        return SitesError(f"a party of the demonstration failed: {err.decode(errors='replace').strip()[-500:]}")
 
 
-def watched(root: str, name: str, arguments: list[str]) -> None:
-    """Run the command line in this process, and list the folders below `root` in which it opened files."""
+def watched(root: str, name: str) -> None:
+    """Run command lines in this process, and list the folders below `root` in which they opened files."""
     folders: set[str] = set()
     below = re.compile(re.escape(os.path.join(root, "")) + r"([^/\\]+)")
 
@@ -187,13 +214,18 @@ def watched(root: str, name: str, arguments: list[str]) -> None:
                 folders.add(match[1])
 
     sys.addaudithook(note)
-    sys.argv = ["dpensemble", *arguments]
     try:
-        runpy.run_module("dpensemble", run_name="__main__")
+        for line in sys.stdin:
+            sys.argv = ["dpensemble", *parse_json(line)]
+            try:
+                runpy.run_module("dpensemble", run_name="__main__")
+            except SystemExit as ended:
+                if ended.code:
+                    raise
+            sys.stdout.write(_END.decode())
+            sys.stdout.flush()
     finally:
-        path = Path(root, name, _OPENED)
-        before = set(parse_json(path.read_bytes())) if path.exists() else set()
-        path.write_text(json.dumps(sorted(before | folders)), encoding="utf-8")
+        Path(root, name, _OPENED).write_text(json.dumps(sorted(folders)), encoding="utf-8")
 
 
 def _opened_by(root: Path, name: str) -> list[str]:

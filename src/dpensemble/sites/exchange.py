@@ -341,7 +341,16 @@ class SiteExchange(_Exchange):
 
     def _join(self, number: int) -> _Attempt | None:
         """Join the newest attempt, which no process of this site ever joined. None if a sum is open meanwhile."""
-        for _ in self._looks(lambda: "a new attempt, which the coordinator begins by 'dpensemble sites run'"):
+        newest = 0
+
+        def what() -> str:
+            begins = "which the coordinator begins by 'dpensemble sites run'"
+            if newest == 0:
+                return f"the first attempt, {begins}"
+            stopped = f"{self.post.name} was stopped in attempt {newest}, which is lost"
+            return f"attempt {newest + 1}, {begins}: {stopped}, and what was drawn stays charged"
+
+        for _ in self._looks(what):
             newest = self._newest()
             if newest == 0:
                 continue

@@ -231,13 +231,13 @@ class SiteRun:
         unlike = other_versions(terms.versions)
         if unlike:
             raise SitesError(f"this site has {unlike}: install the same versions at all sites, or agree on a new run.")
-        if (Path(own) / _OWN).exists():
-            raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder, or go on by run.")
-        if arrived(transport, file_name("join", name), 2**30) is not None:
+        there = arrived(transport, file_name("join", name), 2**30) is not None
+        begun = _begun(Path(own), {"name": name, "terms": terms_digest}, there)
+        if there:
             raise SitesError(f"somebody joined as {name} before: find out who, and agree on a new run.")
         secret, row_key = SigningKey.new_secret(), secrets.token_hex(32)
-        party = {"name": name, "secret": secret.hex(), "terms": terms_digest, "row_key": row_key, "trusted": {}}
-        _write_party(Path(own), party)
+        party = {"name": name, "secret": secret.hex(), "terms": terms_digest, "row_key": row_key, "trusted": {}} | begun
+        _write_party(Path(own), party, replacing=bool(begun))
         try:
             run = cls(transport, own)
             run._read_private(private)
@@ -396,9 +396,9 @@ class SiteRun:
             self._tables = self._read_tables(Path(private))
             method, tables = self._estimator(), self._tables
             rows = PreparedRows(method, tables.X_public)
-            X, y, public = arguments.checked_tables(
-                method, rows.private(tables.X_private), tables.y_private, rows.X_public
-            )
+            # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
+            labels = tables.y_private.astype(object)
+            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), labels, rows.X_public)
             owners = Owners.of(tables.units, len(X), zeroes=True)
             check = row_check(method, public, units=UnitsByPlace.of_owners(owners))
             records = CheckedRecords.in_memory(X, y, check)
@@ -645,6 +645,18 @@ def _write_party(own: Path, party: dict[str, JSON], *, replacing: bool = False) 
         if not replacing and (own / _OWN).exists():
             raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder.")
         replace_own_file(own / _OWN, json.dumps(party) + "\n")
+
+
+def _begun(own: Path, wanted: dict[str, JSON], there: bool) -> dict[str, JSON]:
+    """Return the party of a process that ended while it joined. It has no others yet, so the same key is used again."""
+    path = own / _OWN
+    if not path.exists():
+        return {}
+    party = read_json(path, lambda reason: FileError(f"{path} cannot be read ({reason}): use another folder."))
+    plain = isinstance(party, dict) and {"name", "secret", "terms", "row_key"} <= set(party)
+    if there or not plain or any(party[name] != value for name, value in wanted.items()):
+        raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder, or go on by run.")
+    return {name: party[name] for name in ("secret", "row_key")}
 
 
 def _terms_in(transport: Transport) -> tuple[RunTerms, str, bytes]:

@@ -1,0 +1,102 @@
+"""Whole runs of several sites in one process, on made-up tables in folders."""
+
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+
+from dpensemble.errors import DataError
+from dpensemble.sites import SiteRun
+from dpensemble.sites.messages import StillWaiting
+
+
+def table(n, seed, *, target=True):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, n)
+    rows = pd.DataFrame({"age": age, "kind": rng.choice(["north", "south", "west"], n)})
+    if target:
+        rows["sick"] = np.where(age / 50 + rng.normal(size=n) > 1.2, "yes", "no")
+    return rows
+
+
+class Hospitals:
+    """Folders of a run with three or more sites."""
+
+    def __init__(self, root, sizes=(60, 80, 100), **settings):
+        self.root, self.messages = root, root / "messages"
+        self.messages.mkdir()
+        self.names = [f"h{number}" for number in range(len(sizes))]
+        self.public = table(220, 99, target=False)
+        self.tables = {name: table(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
+        for name, rows in self.tables.items():
+            rows.to_csv(self.file(name), index=False)
+        given = {"classes": ["no", "yes"], "target": "sick", "rounds": 1, "epsilon": 2.0, **settings}
+        self.parties = {
+            "coordinator": SiteRun.new(self.messages, root / "c", public=self.public, sites=self.names, **given)
+        }
+
+    def file(self, name):
+        return self.root / f"{name}.csv"
+
+    def own(self, name):
+        return self.root / f"own-{name}"
+
+    def own_of(self, name):
+        """Return the folder of a party, which may be the coordinator."""
+        return self.root / "c" if name == "coordinator" else self.own(name)
+
+    def join(self, names=None, **more):
+        for name in names or self.names:
+            self.parties[name] = SiteRun.join(self.messages, self.own(name), name=name, private=self.file(name), **more)
+
+    def trust(self):
+        marks = {name: self.parties[name].fingerprint for name in self.names}
+        for name in self.names:
+            self.parties[name].trust({other: one for other, one in marks.items() if other != name})
+
+    def step(self, name, **more):
+        """Let a party act once. Return whether it has the model."""
+        with suppress(StillWaiting):
+            self.parties[name].run(None if name == "coordinator" else self.file(name), patience=0, **more)
+            return True
+        return False
+
+    def play(self, turns=40, **more):
+        done = set()
+        for _ in range(turns):
+            for name in self.parties:
+                if name not in done and self.step(name, **more.get(name, {})):
+                    done.add(name)
+            if len(done) == len(self.parties):
+                return self
+        raise AssertionError(f"only {done} have a model")
+
+    def all_join(self):
+        self.join()
+        self.trust()
+        return self
+
+
+class Account:
+    """Stands for a ledger's account: it stores keys, and may refuse."""
+
+    def __init__(self, refuses=False):
+        self.keys, self.epsilons, self.refuses = [], [], refuses
+
+    def has_release(self, key):
+        return key in self.keys
+
+    def one_release(self, what, *, release=None):
+        def charge(spendings):
+            if self.refuses:
+                raise DataError("the account is empty.")
+            if release not in self.keys:
+                self.keys.append(release)
+                self.epsilons.append(spendings[0].epsilon)
+
+        return charge
+
+
+def a_folder(path):
+    path.mkdir()
+    return path
