@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -373,12 +373,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         return float(super().score(X, y, sample_weight))
 
 
-class _NumberSteps(MomentsSteps):
-    """The steps of `LabelMomentsRegressor`."""
-
-    design: NumberSums
-    _number: LearnedNumber
-    _beyond: ReleasedTable
+class OneMapSteps(MomentsSteps):
+    """Steps of runs without classes, whose model reads the features that are released."""
 
     @classmethod
     def of(
@@ -389,7 +385,7 @@ class _NumberSteps(MomentsSteps):
         whose: PublicUnits,
         n_units: int,
         fewest_units: int | None,
-    ) -> _NumberSteps:
+    ) -> Self:
         """Return the steps for checked records."""
         found_budget = cls.budget_of(method, n_units, fewest_units, has_units=whose.private)
         return cls(method, records, public, np.empty(0), None, float(n_units), whose, found_budget)
@@ -401,7 +397,7 @@ class _NumberSteps(MomentsSteps):
             warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()
-        self._require_provable()
+        self.require_possible()
         with on_public_rows():
             self.feature_map = decided("feature map", self._fitted_map)
         if as_library_transformer(self.feature_map).decoder_ is not None:
@@ -411,19 +407,8 @@ class _NumberSteps(MomentsSteps):
                 parameter="feature_map",
             )
 
-    def _require_provable(self) -> None:
-        """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
-        coverage = self.design.proven_coverage
-        # Stand-in records are fewer than the records of the run, which were judged before.
-        if coverage is None or self.relation is not Relation.REPLACE_ONE or is_rehearsal():
-            return
-        if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
-            raise InvalidParameterError(
-                f"proven_coverage={coverage:g} cannot be proven for {self.total:,.0f} units at "
-                f"epsilon={self.method.epsilon:g}: take measured intervals (proven_coverage=None), a smaller coverage, "
-                "more records or a larger epsilon.",
-                parameter="proven_coverage",
-            )
+    def require_possible(self) -> None:
+        """Raise if public settings show that the run cannot give what is asked for. Nothing by default."""
 
     def _fitted_map(self) -> FeatureMap:
         n_units = self.total if self.relation is Relation.REPLACE_ONE else float(len(self.public))
@@ -441,6 +426,32 @@ class _NumberSteps(MomentsSteps):
         n_records = self.records.n_records if self.records.keeps and is_public else 0
         with on_public_rows():
             return bytes_needed(self.feature_map, self.public, 2, n_records)
+
+    def default_student(self) -> str:
+        """Return a description of the student."""
+        return "a linear function of the features, from released moments"
+
+
+class _NumberSteps(OneMapSteps):
+    """The steps of `LabelMomentsRegressor`."""
+
+    design: NumberSums
+    _number: LearnedNumber
+    _beyond: ReleasedTable
+
+    def require_possible(self) -> None:
+        """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
+        coverage = self.design.proven_coverage
+        # Stand-in records are fewer than the records of the run, which were judged before.
+        if coverage is None or self.relation is not Relation.REPLACE_ONE or is_rehearsal():
+            return
+        if not provable(coverage, self.total, self.meter.mu, self.design.proof_share):
+            raise InvalidParameterError(
+                f"proven_coverage={coverage:g} cannot be proven for {self.total:,.0f} units at "
+                f"epsilon={self.method.epsilon:g}: take measured intervals (proven_coverage=None), a smaller coverage, "
+                "more records or a larger epsilon.",
+                parameter="proven_coverage",
+            )
 
     def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for all sums and release them, and fit the model between them."""
@@ -492,7 +503,3 @@ class _NumberSteps(MomentsSteps):
             drift=number.drift,
             readable_share=number.readable,
         )
-
-    def default_student(self) -> str:
-        """Return a description of the student."""
-        return "a linear function of the features, from released moments"

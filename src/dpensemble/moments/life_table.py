@@ -101,6 +101,15 @@ def columns_of_bins(n_bins: int) -> Floats:
     return columns
 
 
+def bins_of_times(ends: Floats, times: Floats, is_event: NDArray[np.bool_]) -> Integers:
+    """Return the bin of each time, the number of bins for one beyond the horizon. Who is censored at an end is later.
+
+    Each time is read separately.
+    """
+    bins = np.where(is_event, np.searchsorted(ends, times), np.searchsorted(ends, times, side="right"))
+    return np.minimum(bins, len(ends))
+
+
 def rows_of_times(times: Floats, is_event: Rows) -> pd.DataFrame:
     """Return the table that `PlacesOfTimes` reads."""
     return pd.DataFrame({"time": times, "event": np.asarray(is_event, dtype=np.float64)})
@@ -119,10 +128,8 @@ class PlacesOfTimes:
     def __call__(self, rows: Rows) -> Floats:
         """Return vectors of length 1 at most, shape (n_rows, n_bins + 1)."""
         rows = np.asarray(rows, dtype=np.float64)
-        times, is_event = rows[:, 0], rows[:, 1] > 0
-        ends = np.asarray(self.ends)
-        bins = np.where(is_event, np.searchsorted(ends, times), np.searchsorted(ends, times, side="right"))
-        vectors = columns_of_bins(len(ends)).T[len(ends) - np.minimum(bins, len(ends))].copy()
+        times, ends = rows[:, 0], np.asarray(self.ends)
+        vectors = columns_of_bins(len(ends)).T[len(ends) - bins_of_times(ends, times, rows[:, 1] > 0)].copy()
         vectors[~(times >= 0)] = np.nan
         return vectors
 
@@ -339,6 +346,13 @@ class LifeTableEstimate:
         test = None if self.log_rank is None else vars(self.log_rank)
         curves = [one.to_dict() for one in self.curves]
         return {"bins": self.ends.tolist(), "curves": curves, "log_rank": test, "noise": self.spread}
+
+
+def smoothed_counts(noisy: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
+    """Return events and censorings of each bin, and who enters it, by a noisy sum without strata. Not whole, from 0."""
+    one = _Observed(noisy, spread)
+    counts, n_bins = one.smoothed, one.n_bins
+    return counts[:n_bins], counts[n_bins : 2 * n_bins], one.entering @ counts
 
 
 class _Observed:

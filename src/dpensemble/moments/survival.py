@@ -1,0 +1,404 @@
+r"""The chance of an event by a time, given a row: two noisy sums, a fit of two hazards, and the published model.
+
+A person ends in one cell: the event in a bin, censored in a bin, or beyond the horizon. Two sums touch private records:
+
+- `TableOfCells`: a life table of all people, without their rows. A person adds one public vector of its cell.
+- `CellResiduals`: ``phi(x) outer r``, where ``r`` is the row of a public table for the person's cell. So a person adds
+  ``phi(x)`` once, times a vector of three numbers, and never once for each bin at risk.
+
+**The residuals** are those of the released life table (T. Therneau, P. Grambsch and T. Fleming, "Martingale-based
+residuals for survival models", Biometrika 1990). The first is 1 for an event, less the cumulative hazard up to the end
+of the person's time. The second is the same with weights from -1 to 1 along time, which shows whether a column matters
+more early or late. The third is that of censoring. These sums are class sums of cells, times a public table before the
+noise is added. So noise falls on three numbers for each feature and not on two for each bin.
+
+**The fit** (`fit_hazards`). In a bin a person has the hazard ``a_j exp(phi b + f_j phi d)`` of the event, and ``c_j
+exp(phi g)`` of censoring, both constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped
+survival data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a
+public row. The second hazard is there since a residual around the table also depends on who is censored when.
+Steps and prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the
+mean over public rows has the released life table. All of this reads released numbers and public rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._checks import real_between
+from dpensemble._entries import Floats, Integers, Rows
+from dpensemble._work import fewer, one_thread
+from dpensemble.datasets.tables import as_library_transformer
+from dpensemble.design.sums import SurvivalSums
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.fits import Fit
+from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
+from dpensemble.moments.life_table import bins_of_times, columns_of_bins, smoothed_counts
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
+from dpensemble.moments.residuals import Seen, Step
+from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, bounded_answers, bounded_features, logits
+
+# Weights of the three residuals: of the event, of the event along time, and of censoring.
+_PARTS = (1.0, 0.5, 0.5)
+# Limits of residuals and of hazards of a bin, and the least share of people.
+_LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
+# Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
+_TURNS, _MATCHES, _SMALL = 8, 4, 0.05
+# Entries of the chances of some rows in memory at a time.
+_ENTRIES = 2**21
+# Range of logarithms of relative hazards.
+_RANGE = 15.0
+
+
+def cells_of_times(ends: Floats, times: Floats, is_event: NDArray[np.bool_]) -> Integers:
+    """Return the cell of each time: the event in a bin, then censored in a bin, then beyond the horizon.
+
+    Each time is read separately. An event beyond the horizon is not seen.
+    """
+    is_event = is_event & (times <= ends[-1])
+    bins, n_bins = bins_of_times(ends, times, is_event), len(ends)
+    return np.where(is_event, bins, n_bins + bins)
+
+
+@dataclass(frozen=True)
+class TableOfCells(RecordsQuery[tuple[Floats, float]]):
+    """The life table of all people. A person adds the public vector of its bin, in the block of its kind of end.
+
+    No entry is negative, and no vector is longer than 1. So replacing a unit moves the sum by at most the root of 2,
+    and adding or removing a unit by at most 1, as in `dpensemble.moments.life_table`.
+    """
+
+    n_bins: int
+    description = "a life table: people by time bin, and event or censoring"
+    never_negative = True
+
+    def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:  # noqa: ARG002
+        """Return ones, and the weighted vectors of cells. A bad record has zeros."""
+        n_bins, columns = self.n_bins, columns_of_bins(self.n_bins).T
+        vectors, good = np.zeros((len(targets), 2, n_bins + 1)), np.flatnonzero(targets >= 0)
+        cells = targets[good]
+        is_event = cells < n_bins
+        bins = np.where(is_event, cells, cells - n_bins)
+        vectors[good, is_event.astype(np.int64)] = columns[n_bins - bins]
+        answers = vectors.reshape(len(targets), -1) * weights[:, None]
+        return np.full((len(targets), 1), float(UNIT)), bounded_answers(answers, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the sums, shape (n_bins + 1, 2), first of censorings, and the deviation of the noise on each entry."""
+        return sums.reshape(2, self.n_bins + 1).T, spread
+
+
+@dataclass(frozen=True, eq=False)
+class CellResiduals(RecordsQuery[tuple[Floats, float]]):
+    """The features of each record, times the row of a public table for its cell.
+
+    Rows of the table are at most 1/2 long, and so is the vector of a unit. Replacing a unit moves the sum by at most 1,
+    and adding or removing a unit by at most 1/2. Nothing is clipped.
+    """
+
+    scores: Floats
+    description = "the mean of the features, weighted by how far each event or censoring is from the life table"
+    replacing = WHOLE
+    removing = WHOLE // 2
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """The table of scores."""
+        return (self.scores,)
+
+    def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:
+        """Return features, and weighted scores. A bad record has zeros."""
+        answers, good = np.zeros((len(targets), self.scores.shape[1])), np.flatnonzero(targets >= 0)
+        answers[good] = self.scores[targets[good]] * weights[good, None]
+        return features, bounded_answers(answers, weights / 2)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the sums, shape (n_features, n_scores), and the standard deviation of the noise on each entry."""
+        return sums, spread
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Hazards of the event and of censoring in each bin, shape (n_bins,), and places of bins from -1 to 1. Public."""
+
+    event: Floats
+    censoring: Floats
+    along: Floats
+
+    @classmethod
+    def of(cls, events: Floats, censored: Floats, entering: Floats) -> Baseline:
+        """Return the baseline by counts of a life table. Places of bins are by shares of the events so far."""
+        shares = np.maximum(events, _LEAST) / np.maximum(events, _LEAST).sum()
+        return cls(*_hazards(*_conditional(events, censored, entering)), 2 * (np.cumsum(shares) - shares / 2) - 1)
+
+    def scores(self) -> Floats:
+        """Return the residuals of each cell, shape (2 * n_bins + 1, 3), rows at most 1/2 long."""
+        n_bins = len(self.event)
+        parts = []
+        for hazards, weights, is_event in (
+            (self.event, np.ones(n_bins), True),
+            (self.event, self.along, True),
+            (self.censoring, np.ones(n_bins), False),
+        ):
+            weighted = hazards * weights
+            # Half of the bin in which a time ends.
+            until = np.cumsum(weighted) - weighted / 2
+            own = [weights - until, -until] if is_event else [-until, weights - until]
+            parts.append(np.concatenate([*own, [-weighted.sum()]]))
+        table = np.clip(np.column_stack(parts), -_LIMIT, _LIMIT) * np.array(_PARTS)
+        return np.asarray(table / (2 * np.linalg.norm(table, axis=1).max()))
+
+    def chances(self, along: Floats) -> tuple[Floats, Floats]:
+        """Return the chance of each cell, shape (n_rows, 2 * n_bins + 1), and that of entering each bin.
+
+        `along`, shape (n_rows, 3), are logarithms of relative hazards: of the event, of the event along time, and of
+        censoring.
+        """
+        event = self.event * self.relative(along)
+        censoring = self.censoring * np.exp(np.clip(along[:, 2:], -_RANGE, _RANGE))
+        both = event + censoring
+        sums = np.cumsum(both, axis=1)
+        entering = np.exp(both - sums)
+        left = entering * -np.expm1(-both) / np.maximum(both, 1e-300)
+        return np.hstack([left * event, left * censoring, np.exp(-sums[:, -1:])]), entering
+
+    def relative(self, along: Floats) -> Floats:
+        """Return relative hazards of the event in each bin, shape (n_rows, n_bins)."""
+        return np.asarray(np.exp(np.clip(along[:, :1] + along[:, 1:2] * self.along, -_RANGE, _RANGE)))
+
+    def matched(self, along: Floats, shares: Floats, wanted: tuple[Floats, Floats]) -> Baseline:
+        """Return hazards by which the mean over rows has the wanted chances, given entry, of leaving in each bin."""
+        event, censoring, n_bins = self.event, self.censoring, len(self.event)
+        for _ in range(fewer(_MATCHES)):
+            now = Baseline(event, censoring, self.along)
+            cells, entering = np.zeros(2 * n_bins + 1), np.zeros(n_bins)
+            for rows in _blocks(along, n_bins):
+                own, before = now.chances(along[rows])
+                cells += shares[rows] @ own
+                entering += shares[rows] @ before
+            found = _hazards(*_conditional(cells[:n_bins], cells[n_bins:-1], entering))
+            event, censoring = (
+                np.clip(old * aim / np.maximum(mean, 1e-9), 1e-9, 10 * _MOST_HAZARD)
+                for old, aim, mean in zip((event, censoring), _hazards(*wanted), found, strict=True)
+            )
+        return Baseline(event, censoring, self.along)
+
+
+def _conditional(events: Floats, censored: Floats, entering: Floats) -> tuple[Floats, Floats]:
+    """Return the chances of an event and of a censoring in each bin, given that a person enters it."""
+    left = np.maximum(np.maximum(entering, events + censored), _LEAST)
+    return np.maximum(events / left, _LEAST), np.maximum(censored / left, _LEAST)
+
+
+def _hazards(event: Floats, censoring: Floats) -> tuple[Floats, Floats]:
+    """Return hazards that are constant within bins, from chances to leave in each bin."""
+    both = np.minimum(event + censoring, -np.expm1(-_MOST_HAZARD))
+    factor = -np.log1p(-both) / (event + censoring)
+    return event * factor, censoring * factor
+
+
+def _blocks(along: Floats, n_bins: int) -> list[slice]:
+    """Return slices of rows whose chances fit into memory."""
+    size = max(1, _ENTRIES // (2 * n_bins + 1))
+    return [slice(start, start + size) for start in range(0, len(along), size)]
+
+
+def _expected(baseline: Baseline, along: Floats, scores: Floats, number: int) -> tuple[Floats, Floats, Floats]:
+    """Return mean, slope and variance of one score in each row. The slope is by the logarithm of the same number."""
+    column, n_bins = scores[:, number], len(baseline.event)
+    parts = []
+    for rows in _blocks(along, n_bins):
+        own = along[rows]
+        chances, _ = baseline.chances(own)
+        mean = chances @ column
+        means = []
+        for step in (_SMALL, -_SMALL):
+            moved = own.copy()
+            moved[:, number] += step
+            means.append(baseline.chances(moved)[0] @ column)
+        parts.append((mean, (means[0] - means[1]) / (2 * _SMALL), chances @ column**2 - mean**2))
+    mean, slope, variance = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return mean, np.maximum(slope, 0.0), np.maximum(variance, 1e-9)
+
+
+def fit_hazards(
+    values: Floats,
+    spread: float,
+    table: tuple[Floats, Floats, Floats],
+    scores: Floats,
+    public: PublicRows,
+    *,
+    n_units: float,
+) -> tuple[Baseline, Floats]:
+    """Fit the hazards of event and censoring to a round of residuals, by public rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_features, 3)
+        Noisy mean of ``phi outer r`` over units that can be read.
+    spread : float
+        Standard deviation of the noise on each entry.
+    table : tuple of ndarray
+        Events and censorings of each bin and who enters it, by the released life table.
+    scores : ndarray of shape (n_cells, 3)
+        Residuals of each cell.
+    public : PublicRows
+        Public rows.
+    n_units : float
+        Number of units that can be read.
+
+    Returns
+    -------
+    tuple of Baseline and ndarray of shape (n_features, 3)
+        Hazards of bins, and coefficients.
+    """
+    baseline, wanted = Baseline.of(*table), _conditional(*table)
+    start, typical = Fit.start(public), public.typical_scales()
+    coefficients: Floats = np.zeros((len(start.coefficients), 3))
+    scales = [start.scales] * 3
+    along = np.zeros((public.features.shape[0], 3))
+    for _ in range(fewer(_TURNS)):
+        short = True
+        for number in range(3):
+            seen = Seen(values[:, number], spread, *_expected(baseline, along, scores, number))
+            now = coefficients[:, number : number + 1]
+            step = Step.of([seen], now, scales[number], public, typical, n_units=n_units)
+            scales[number] = step.scales
+            coefficients[:, number] = step.coefficients[:, 0]
+            along[:, number] += step.change
+            short = short and step.is_short
+        baseline = baseline.matched(along, public.share_of_rows, wanted)
+        if short:
+            break
+    return baseline, coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSurvival:
+    """The published model of times until an event, and what was released beside it. Public."""
+
+    model: SurvivalModel
+    drift: Drift
+    readable: ReadableShare
+
+
+def release_and_fit_survival(
+    source: MomentsSource,
+    feature_map: FeatureMap,
+    public: pd.DataFrame,
+    ends: Floats,
+    design: SurvivalSums,
+    total_weight: float,
+    *,
+    units: PublicUnits,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> LearnedSurvival:
+    """Release all sums of a run in their order, and fit the published model to them, by public rows.
+
+    The number of units is released with noise if it is private, and then takes the place of `total_weight`. What is
+    charged depends on the design only.
+    """
+    features = bounded_features(feature_map.transform(public)) / UNIT
+    rows = PublicRows.behind(feature_map, features, public, 2, units)
+    fresh = as_library_transformer(feature_map).as_fresh(public, units.numbers)
+    compared = features if fresh is public else bounded_features(feature_map.transform(fresh)) / UNIT
+    with one_thread():
+        error = 0.0
+        if design.count_share:
+            total_weight, error = source.noisy_sum(UnitCount(), design.count_share)
+        mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
+        drift = Drift.of(*mean, compared, total_weight, units)
+        noisy, noise = source.noisy_sum(
+            TableOfCells(len(ends)), design.table_share, total_weight, title="Life table"
+        )
+        table = smoothed_counts(noisy * total_weight, noise * total_weight)
+        scores = Baseline.of(*table).scores()
+        values, spread = source.noisy_sum(CellResiduals(scores), design.shares[0], total_weight, title="Residuals")
+        # A bad record adds zeros, so the mean over records that can be read is larger.
+        readable = float(np.clip(table[2][0] / total_weight, 0.05, 1.0))
+        baseline, coefficients = fit_hazards(
+            values / readable,
+            spread / readable,
+            table,
+            scores,
+            rows.trusted_by(drift),
+            n_units=max(total_weight * readable, 1.0),
+        )
+        on_done(1)
+    share = ReadableShare.of_rows(*mean, feature_map, public, features, units, relative_error=error / total_weight)
+    return LearnedSurvival(SurvivalModel().take(ends, baseline, coefficients), drift, share)
+
+
+class SurvivalModel(BaseEstimator):
+    """The published model of times until an event, which reads a public map's features. May be published.
+
+    Hazards are constant within bins.
+    """
+
+    def take(self, ends: Floats, baseline: Baseline, coefficients: Floats) -> SurvivalModel:
+        """Take what was fitted to released sums."""
+        self.ends_, self.hazards_, self.along_ = ends, baseline.event, baseline.along
+        self.censoring_, self.coefficients_ = baseline.censoring, coefficients
+        self.n_features_in_ = len(coefficients)
+        return self
+
+    def fit(self, X: Rows, y: Rows = None) -> SurvivalModel:  # noqa: ARG002
+        """Refuse: times are for `LabelMomentsSurvival`, which releases their sums."""
+        raise InvalidParameterError("a SurvivalModel is made of released sums: fit a LabelMomentsSurvival.")
+
+    def predict(self, X: Rows) -> Floats:
+        """Return the logarithm of the cumulative hazard up to the horizon, shape (n_rows,)."""
+        return np.asarray(np.log(np.maximum(self.predict_cumulative_hazard(X)[:, -1], 1e-300)))
+
+    def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Floats:
+        """Return the cumulative hazard of rows of features at times, by default the ends of bins."""
+        check_is_fitted(self, "coefficients_")
+        along = logits(bounded_features(X), self.coefficients_, whole=True)
+        relative = Baseline(self.hazards_, self.censoring_, self.along_).relative(along)
+        at_ends = np.cumsum(self.hazards_ * relative, axis=1)
+        if times is None:
+            return np.asarray(at_ends)
+        wanted = np.array([real_between("times", one, 0.0, float(self.ends_[-1])) for one in np.atleast_1d(times)])
+        points, values = np.append(0.0, self.ends_), np.hstack([np.zeros((len(at_ends), 1)), at_ends])
+        return _between(points, values, wanted)
+
+
+def _between(points: Floats, values: Floats, times: Floats) -> Floats:
+    """Return values of rows at times, by lines between points. Shape (n_rows, n_times)."""
+    after = np.clip(np.searchsorted(points, times), 1, len(points) - 1)
+    part = (times - points[after - 1]) / np.diff(points)[after - 1]
+    return np.asarray(values[..., after - 1] * (1 - part) + values[..., after] * part)
+
+
+class SurvivalFunction:
+    """A curve of one row along time, with the attributes of a step function of scikit-survival. Public.
+
+    Between ends of bins it follows from the hazards, which are constant there. Parameters `x` and `y` are ends of bins
+    and values at them, and `start` is the value at time 0: 1 for a chance to be free, 0 for a cumulative hazard.
+    """
+
+    def __init__(self, x: Floats, y: Floats, start: float) -> None:
+        self.x, self.y, self.start = x, y, start
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """First and last time that the function takes."""
+        return 0.0, float(self.x[-1])
+
+    def __call__(self, times: Rows) -> Rows:
+        """Return the values at times, of the same shape. Raise beyond the horizon."""
+        flat = [real_between("times", one, *self.domain) for one in np.ravel(times)]
+        points, values = np.append(0.0, self.x), np.append(self.start, self.y)
+        # Logarithms of chances are straight within a bin, and so are cumulative hazards.
+        if self.start:
+            found = np.exp(_between(points, np.log(np.maximum(values, 1e-300)), np.array(flat)))
+        else:
+            found = _between(points, values, np.array(flat))
+        return found.reshape(np.shape(times))
