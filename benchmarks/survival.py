@@ -16,8 +16,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from lifelines import CoxPHFitter, datasets
+from lifelines import datasets
 from sksurv.datasets import load_aids, load_flchain, load_gbsg2, load_whas500
+from sksurv.linear_model import CoxPHSurvivalAnalysis
 
 from dpensemble import LabelMomentsClassifier, LabelMomentsSurvival
 from dpensemble.errors import UnlikeRowsWarning
@@ -92,12 +93,14 @@ def split(n, seed):
 def cox(X, y, rows, at):
     """Return scores and chances to be free by Cox without privacy."""
     both = pd.get_dummies(pd.concat([X, rows]), drop_first=True, dtype=float)
-    both = both.fillna(both.median())
-    both = both.loc[:, both.iloc[: len(X)].std() > 0]
-    train = both.iloc[: len(X)].assign(_time=y["time"], _event=y["event"])
-    model = CoxPHFitter(penalizer=0.01).fit(train, "_time", "_event")
-    test = both.iloc[len(X) :]
-    return model.predict_log_partial_hazard(test).to_numpy(), model.predict_survival_function(test, at).to_numpy().T
+    both = both.fillna(both.median()).to_numpy()
+    both = both[:, both[: len(X)].std(axis=0) > 0]
+    both = (both - both[: len(X)].mean(axis=0)) / both[: len(X)].std(axis=0)
+    model = CoxPHSurvivalAnalysis(alpha=1.0).fit(both[: len(X)], y)
+    curves = model.predict_survival_function(both[len(X) :])
+    # A test time may lie before the first or after the last time of the fit.
+    survival = np.array([one(np.clip(at, *one.domain)) for one in curves])
+    return model.predict(both[len(X) :]), survival
 
 
 def scored(times, is_event, at, middle, scores, survival):

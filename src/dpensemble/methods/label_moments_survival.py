@@ -1,4 +1,4 @@
-"""The chance of an event by a time given a row, by noisy sums: the class whose `fit` checks the input, and its steps."""
+"""The chance of an event by a time given a row, by noisy sums: the steps of a run, and the class that checks input."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import member, real_between
-from dpensemble._entries import Floats, Rows, is_table
-from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble._entries import Floats, Rows, dense, is_table
+from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
 from dpensemble.design.sums import SurvivalSums
@@ -337,6 +337,17 @@ class _SurvivalSteps(OneMapSteps):
 
     design: SurvivalSums
     _learned_times: LearnedSurvival
+
+    def prepare(self) -> None:
+        """Choose the map and the shares of the budget, and raise if no public column could show a risk."""
+        super().prepare()
+        with on_public_rows():
+            features = dense(self.feature_map.transform(self.public))
+        if not np.ptp(features, axis=0).any():
+            raise DataError(
+                f"X_public has {len(self.public):,} rows whose entries are all the same, so that no column can show a "
+                "risk: give public rows that differ as private ones do, or take a LifeTable."
+            )
 
     def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for all sums and release them, and fit the model."""

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -348,11 +348,25 @@ class LifeTableEstimate:
         return {"bins": self.ends.tolist(), "curves": curves, "log_rank": test, "noise": self.spread}
 
 
-def smoothed_counts(noisy: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
-    """Return events and censorings of each bin, and who enters it, by a noisy sum without strata. Not whole, from 0."""
-    one = _Observed(noisy, spread)
-    counts, n_bins = one.smoothed, one.n_bins
-    return counts[:n_bins], counts[n_bins : 2 * n_bins], one.entering @ counts
+class Counts(NamedTuple):
+    """Counts of a life table without strata. Not whole, from 0. Public.
+
+    `events` and `censored` of each bin, who is `entering` it, and the standard deviation of the noise on the number of
+    all people.
+    """
+
+    events: Floats
+    censored: Floats
+    entering: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, noisy: Floats, spread: float) -> Counts:
+        """Return smoothed counts by a noisy sum of one stratum."""
+        one = _Observed(noisy, spread)
+        counts, n_bins = one.smoothed, one.n_bins
+        events, censored = counts[:n_bins], counts[n_bins : 2 * n_bins]
+        return cls(events, censored, one.entering @ counts, float(one.at_risk_noise[0]))
 
 
 class _Observed:

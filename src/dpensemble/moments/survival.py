@@ -4,24 +4,24 @@ A person ends in one cell: the event in a bin, censored in a bin, or beyond the 
 
 - `TableOfCells`: a life table of all people, without their rows. A person adds one public vector of its cell.
 - `CellResiduals`: ``phi(x) outer r``, where ``r`` is the row of a public table for the person's cell. So a person adds
-  ``phi(x)`` once, times a vector of three numbers, and never once for each bin at risk.
+  ``phi(x)`` once, times a vector of two numbers, and never once for each bin at risk.
 
 **The residuals** are those of the released life table (T. Therneau, P. Grambsch and T. Fleming, "Martingale-based
 residuals for survival models", Biometrika 1990). The first is 1 for an event, less the cumulative hazard up to the end
-of the person's time. The second is the same with weights from -1 to 1 along time, which shows whether a column matters
-more early or late. The third is that of censoring. These sums are class sums of cells, times a public table before the
-noise is added. So noise falls on three numbers for each feature and not on two for each bin.
+of the person's time. The second is that of censoring. These sums are class sums of cells, times a public table before
+the noise is added. So noise falls on two numbers for each feature and not on two for each bin.
 
-**The fit** (`fit_hazards`). In a bin a person has the hazard ``a_j exp(phi b + f_j phi d)`` of the event, and ``c_j
-exp(phi g)`` of censoring, both constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped
-survival data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a
-public row. The second hazard is there since a residual around the table also depends on who is censored when.
-Steps and prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the
-mean over public rows has the released life table. All of this reads released numbers and public rows only.
+**The fit** (`fit_hazards`). In a bin a person has the hazard ``a_j exp(phi b)`` of the event, and ``c_j exp(phi g)`` of
+censoring, both constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped survival data",
+Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a public row. The
+second hazard is there since a residual around the table also depends on who is censored when. Steps and prior scales
+are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over public rows has
+the released life table. All of this reads released numbers and public rows only.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,18 +39,20 @@ from dpensemble.design.sums import SurvivalSums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit
 from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
-from dpensemble.moments.life_table import bins_of_times, columns_of_bins, smoothed_counts
+from dpensemble.moments.life_table import Counts, bins_of_times, columns_of_bins
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.residuals import Seen, Step
 from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, bounded_answers, bounded_features, logits
 
-# Weights of the three residuals: of the event, of the event along time, and of censoring.
-_PARTS = (1.0, 0.5, 0.5)
+# Weights of the residuals of the event and of censoring.
+_PARTS = (1.0, 0.35)
 # Limits of residuals and of hazards of a bin, and the least share of people.
 _LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
 # Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
 _TURNS, _MATCHES, _SMALL = 8, 4, 0.05
+# Least share of records that is assumed to be read.
+_LEAST_READ = 0.05
 # Entries of the chances of some rows in memory at a time.
 _ENTRIES = 2**21
 # Range of logarithms of relative hazards.
@@ -126,58 +128,47 @@ class CellResiduals(RecordsQuery[tuple[Floats, float]]):
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Hazards of the event and of censoring in each bin, shape (n_bins,), and places of bins from -1 to 1. Public."""
+    """Hazards of the event and of censoring in each bin, shape (n_bins,), for a row of relative hazard 1. Public."""
 
     event: Floats
     censoring: Floats
-    along: Floats
 
     @classmethod
-    def of(cls, events: Floats, censored: Floats, entering: Floats) -> Baseline:
-        """Return the baseline by counts of a life table. Places of bins are by shares of the events so far."""
-        shares = np.maximum(events, _LEAST) / np.maximum(events, _LEAST).sum()
-        return cls(*_hazards(*_conditional(events, censored, entering)), 2 * (np.cumsum(shares) - shares / 2) - 1)
+    def of(cls, table: Counts) -> Baseline:
+        """Return the baseline by a released life table."""
+        return cls(*_hazards(*_conditional(table.events, table.censored, table.entering)))
 
     def scores(self) -> Floats:
-        """Return the residuals of each cell, shape (2 * n_bins + 1, 3), rows at most 1/2 long."""
-        n_bins = len(self.event)
-        parts = []
-        for hazards, weights, is_event in (
-            (self.event, np.ones(n_bins), True),
-            (self.event, self.along, True),
-            (self.censoring, np.ones(n_bins), False),
-        ):
-            weighted = hazards * weights
-            # Half of the bin in which a time ends.
-            until = np.cumsum(weighted) - weighted / 2
-            own = [weights - until, -until] if is_event else [-until, weights - until]
-            parts.append(np.concatenate([*own, [-weighted.sum()]]))
-        table = np.clip(np.column_stack(parts), -_LIMIT, _LIMIT) * np.array(_PARTS)
+        """Return the residuals of each cell, shape (2 * n_bins + 1, 2), rows at most 1/2 long."""
+        # Half of the bin in which a time ends.
+        event, censoring = (np.cumsum(one) - one / 2 for one in (self.event, self.censoring))
+        table = np.column_stack(
+            [
+                np.concatenate([1 - event, -event, [-self.event.sum()]]),
+                np.concatenate([-censoring, 1 - censoring, [-self.censoring.sum()]]),
+            ]
+        )
+        table = np.clip(table, -_LIMIT, _LIMIT) * np.array(_PARTS)
         return np.asarray(table / (2 * np.linalg.norm(table, axis=1).max()))
 
     def chances(self, along: Floats) -> tuple[Floats, Floats]:
         """Return the chance of each cell, shape (n_rows, 2 * n_bins + 1), and that of entering each bin.
 
-        `along`, shape (n_rows, 3), are logarithms of relative hazards: of the event, of the event along time, and of
-        censoring.
+        `along`, shape (n_rows, 2), are logarithms of relative hazards of the event and of censoring.
         """
-        event = self.event * self.relative(along)
-        censoring = self.censoring * np.exp(np.clip(along[:, 2:], -_RANGE, _RANGE))
+        relative = np.exp(np.clip(along, -_RANGE, _RANGE))
+        event, censoring = self.event * relative[:, :1], self.censoring * relative[:, 1:]
         both = event + censoring
         sums = np.cumsum(both, axis=1)
         entering = np.exp(both - sums)
         left = entering * -np.expm1(-both) / np.maximum(both, 1e-300)
         return np.hstack([left * event, left * censoring, np.exp(-sums[:, -1:])]), entering
 
-    def relative(self, along: Floats) -> Floats:
-        """Return relative hazards of the event in each bin, shape (n_rows, n_bins)."""
-        return np.asarray(np.exp(np.clip(along[:, :1] + along[:, 1:2] * self.along, -_RANGE, _RANGE)))
-
     def matched(self, along: Floats, shares: Floats, wanted: tuple[Floats, Floats]) -> Baseline:
         """Return hazards by which the mean over rows has the wanted chances, given entry, of leaving in each bin."""
         event, censoring, n_bins = self.event, self.censoring, len(self.event)
         for _ in range(fewer(_MATCHES)):
-            now = Baseline(event, censoring, self.along)
+            now = Baseline(event, censoring)
             cells, entering = np.zeros(2 * n_bins + 1), np.zeros(n_bins)
             for rows in _blocks(along, n_bins):
                 own, before = now.chances(along[rows])
@@ -188,7 +179,7 @@ class Baseline:
                 np.clip(old * aim / np.maximum(mean, 1e-9), 1e-9, 10 * _MOST_HAZARD)
                 for old, aim, mean in zip((event, censoring), _hazards(*wanted), found, strict=True)
             )
-        return Baseline(event, censoring, self.along)
+        return Baseline(event, censoring)
 
 
 def _conditional(events: Floats, censored: Floats, entering: Floats) -> tuple[Floats, Floats]:
@@ -231,7 +222,7 @@ def _expected(baseline: Baseline, along: Floats, scores: Floats, number: int) ->
 def fit_hazards(
     values: Floats,
     spread: float,
-    table: tuple[Floats, Floats, Floats],
+    table: Counts,
     scores: Floats,
     public: PublicRows,
     *,
@@ -241,13 +232,13 @@ def fit_hazards(
 
     Parameters
     ----------
-    values : ndarray of shape (n_features, 3)
+    values : ndarray of shape (n_features, 2)
         Noisy mean of ``phi outer r`` over units that can be read.
     spread : float
         Standard deviation of the noise on each entry.
-    table : tuple of ndarray
-        Events and censorings of each bin and who enters it, by the released life table.
-    scores : ndarray of shape (n_cells, 3)
+    table : Counts
+        The released life table.
+    scores : ndarray of shape (n_cells, 2)
         Residuals of each cell.
     public : PublicRows
         Public rows.
@@ -256,17 +247,17 @@ def fit_hazards(
 
     Returns
     -------
-    tuple of Baseline and ndarray of shape (n_features, 3)
+    tuple of Baseline and ndarray of shape (n_features, 2)
         Hazards of bins, and coefficients.
     """
-    baseline, wanted = Baseline.of(*table), _conditional(*table)
+    baseline, wanted = Baseline.of(table), _conditional(table.events, table.censored, table.entering)
     start, typical = Fit.start(public), public.typical_scales()
-    coefficients: Floats = np.zeros((len(start.coefficients), 3))
-    scales = [start.scales] * 3
-    along = np.zeros((public.features.shape[0], 3))
+    coefficients: Floats = np.zeros((len(start.coefficients), 2))
+    scales = [start.scales] * 2
+    along = np.zeros((public.features.shape[0], 2))
     for _ in range(fewer(_TURNS)):
         short = True
-        for number in range(3):
+        for number in range(2):
             seen = Seen(values[:, number], spread, *_expected(baseline, along, scores, number))
             now = coefficients[:, number : number + 1]
             step = Step.of([seen], now, scales[number], public, typical, n_units=n_units)
@@ -315,14 +306,13 @@ def release_and_fit_survival(
             total_weight, error = source.noisy_sum(UnitCount(), design.count_share)
         mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
         drift = Drift.of(*mean, compared, total_weight, units)
-        noisy, noise = source.noisy_sum(
-            TableOfCells(len(ends)), design.table_share, total_weight, title="Life table"
-        )
-        table = smoothed_counts(noisy * total_weight, noise * total_weight)
-        scores = Baseline.of(*table).scores()
+        noisy, noise = source.noisy_sum(TableOfCells(len(ends)), design.table_share, total_weight, title="Life table")
+        table = Counts.of(noisy * total_weight, noise * total_weight)
+        scores = Baseline.of(table).scores()
         values, spread = source.noisy_sum(CellResiduals(scores), design.shares[0], total_weight, title="Residuals")
         # A bad record adds zeros, so the mean over records that can be read is larger.
-        readable = float(np.clip(table[2][0] / total_weight, 0.05, 1.0))
+        share = float(table.entering[0]) / total_weight
+        readable = min(max(share, _LEAST_READ), 1.0)
         baseline, coefficients = fit_hazards(
             values / readable,
             spread / readable,
@@ -332,8 +322,8 @@ def release_and_fit_survival(
             n_units=max(total_weight * readable, 1.0),
         )
         on_done(1)
-    share = ReadableShare.of_rows(*mean, feature_map, public, features, units, relative_error=error / total_weight)
-    return LearnedSurvival(SurvivalModel().take(ends, baseline, coefficients), drift, share)
+    read = ReadableShare(share, math.hypot(table.noise, share * error) / total_weight)
+    return LearnedSurvival(SurvivalModel().take(ends, baseline, coefficients), drift, read)
 
 
 class SurvivalModel(BaseEstimator):
@@ -344,8 +334,8 @@ class SurvivalModel(BaseEstimator):
 
     def take(self, ends: Floats, baseline: Baseline, coefficients: Floats) -> SurvivalModel:
         """Take what was fitted to released sums."""
-        self.ends_, self.hazards_, self.along_ = ends, baseline.event, baseline.along
-        self.censoring_, self.coefficients_ = baseline.censoring, coefficients
+        self.ends_, self.hazards_, self.censoring_ = ends, baseline.event, baseline.censoring
+        self.coefficients_ = coefficients
         self.n_features_in_ = len(coefficients)
         return self
 
@@ -360,9 +350,8 @@ class SurvivalModel(BaseEstimator):
     def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Floats:
         """Return the cumulative hazard of rows of features at times, by default the ends of bins."""
         check_is_fitted(self, "coefficients_")
-        along = logits(bounded_features(X), self.coefficients_, whole=True)
-        relative = Baseline(self.hazards_, self.censoring_, self.along_).relative(along)
-        at_ends = np.cumsum(self.hazards_ * relative, axis=1)
+        along = logits(bounded_features(X), self.coefficients_[:, :1], whole=True)
+        at_ends = np.cumsum(self.hazards_) * np.exp(np.clip(along, -_RANGE, _RANGE))
         if times is None:
             return np.asarray(at_ends)
         wanted = np.array([real_between("times", one, 0.0, float(self.ends_[-1])) for one in np.atleast_1d(times)])
