@@ -214,13 +214,14 @@ class NumberSums(NoisySums):
         return {name: value for name, value in settings.items() if name != "n_classes"}
 
 
-# Share of what the mean and the count leave for a life table of all people. One round takes the rest.
-_TABLE = 0.15
+# Share of what the mean and the count leave for a life table of all people. Two rounds take the rest, and the first one
+# takes a part of that.
+_TABLE, _FIRST = 0.12, 0.4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurvivalSums(NoisySums):
-    """Noisy sums for times until an event: a life table of all people, and one round of residuals. Public.
+    """Noisy sums for times until an event: a life table of all people, and two rounds of residuals. Public.
 
     Parameters
     ----------
@@ -242,8 +243,8 @@ class SurvivalSums(NoisySums):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Share of the budget's ``mu**2`` that the round takes."""
-        return (self._left * (1 - _TABLE),)
+        """Share of the budget's ``mu**2`` that each round takes."""
+        return tuple(self._left * (1 - _TABLE) * share for share in (_FIRST, 1 - _FIRST))
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as plain values."""

@@ -376,6 +376,9 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
 class OneMapSteps(MomentsSteps):
     """Steps of runs without classes, whose model reads the features that are released."""
 
+    #: Part of the usual number of directions in the default map.
+    part_of_directions: ClassVar[float] = 1.0
+
     @classmethod
     def of(
         cls,
@@ -414,7 +417,8 @@ class OneMapSteps(MomentsSteps):
         n_units = self.total if self.relation is Relation.REPLACE_ONE else float(len(self.public))
         epsilon = self.method.epsilon
         if self.method.feature_map is None:
-            return number_map(self.public, n_units=n_units, epsilon=epsilon, mu=self.meter.mu)
+            settings = {"n_units": n_units, "epsilon": epsilon, "mu": self.meter.mu}
+            return number_map(self.public, **settings, part=self.part_of_directions)
         fitted: FeatureMap = fitted_map(
             self.method.feature_map, self.public, n_rows=int(n_units), n_classes=2, epsilon=epsilon
         )

@@ -40,9 +40,10 @@ from dpensemble.rows.passes import CheckedRecords
 class LabelMomentsSurvival(ReadsTables):
     """Private model of the time until an event: the chance of the event by a time, given a row.
 
-    Every unit adds one bounded vector to a noisy life table, and its features, times three numbers that depend on its
-    time and its end, to one more noisy sum. Hazards of the event and of censoring are fitted to both and to public
-    rows, which need no times. Nothing is tuned.
+    Every unit adds one bounded vector to a noisy life table. To two more noisy sums it adds its features, times two
+    numbers: how far the event, and the censoring, are from what is expected. Hazards of both are fitted to the sums and
+    to public rows, which need no times. The hazards of two rows have the same ratio at all times, as in Cox regression.
+    Nothing is tuned.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class LabelMomentsSurvival(ReadsTables):
             title=self.title,
             everyone=(Group(EVERYONE, Budget.of(self.epsilon, self.delta)),) if groups is None else groups,
             n_classes=0,
-            rounds=1,
+            rounds=2,
             relation=member("relation", self.relation, Relation),
             bins=tuple(checked_ends(self.bins).tolist()),
         )
@@ -263,7 +264,7 @@ class LabelMomentsSurvival(ReadsTables):
         """
         check_is_fitted(self)
         horizon, several = float(self.unique_times_[-1]), np.iterable(t)
-        times = [real_between("t", one, 0.0, horizon) for one in (t if several else [t])]
+        times = [real_between("t", one, 0.0, horizon) for one in np.ravel(t).tolist()]
         risks: Floats = -np.expm1(-self._hazards(X, times))
         return risks if several else risks[:, 0]
 
@@ -335,6 +336,8 @@ def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
 class _SurvivalSteps(OneMapSteps):
     """The steps of `LabelMomentsSurvival`."""
 
+    #: A time shows little about people without an event.
+    part_of_directions: ClassVar[float] = 0.5
     design: SurvivalSums
     _learned_times: LearnedSurvival
 
