@@ -1,8 +1,9 @@
 """Risk given a row on real tables: `python benchmarks/survival.py` prints Markdown, the mean over splits and draws.
 
-`LabelMomentsSurvival` stands beside what was possible before, "the event by a time" by `LabelMomentsClassifier` at the
-same budget (the time is the middle of the horizon, and people who are censored earlier are left out), and beside Cox
-without privacy. Each split has public rows, private people and people held back. These are for the figures only.
+`LabelMomentsSurvival` stands beside what was possible before: "the event by a time" by `LabelMomentsClassifier` at the
+same budget. The time is the middle of the horizon, and people who are censored earlier are left out. It stands beside
+Cox without privacy, too. Each split has public rows, private people and people held back. These are for the figures
+only.
 
 - concordance: the share of pairs of people, one of whom has the event first, that the scores put in this order.
 - Brier: the integrated Brier score up to the horizon, and that at the middle, with weights by the curve of censoring.

@@ -114,7 +114,7 @@ def test_a_table_with_the_sensitivity_of_one_vector_is_caught(plant):
 
 
 def test_residuals_that_are_not_scaled_cost_accuracy_and_no_privacy(monkeypatch):
-    """Whole numbers enforce the length, whatever the table of residuals states."""
+    """Whole numbers enforce the length, for any residuals."""
     monkeypatch.setattr(survival, "_SCALES", np.array([5.0, 5.0]))
     assert largest_ratio(QUERIES["residuals, many events"], Relation.REPLACE_ONE) <= 1 + 1e-14
 

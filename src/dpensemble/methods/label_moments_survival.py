@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +130,7 @@ class LabelMomentsSurvival(ReadsTables):
     ) -> None:
         store_params(self, locals())
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Rows:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.feature_map is None
         tags.input_tags.string = True
@@ -202,7 +202,8 @@ class LabelMomentsSurvival(ReadsTables):
         declared = LifeTable(self.bins, events=self.events, censored=self.censored)
         declared.check()
         with guard_private_rows():
-            times = declared.checked_rows(*reversed(_event_and_time(arguments.required(y))), None)
+            event, time = _event_and_time(arguments.required(y))
+            times = declared.checked_rows(time, event)
             table = times.table.to_numpy()
             cells = cells_of_times(checked_ends(self.bins), table[:, 0], table[:, 1] > 0)
             cells = np.where(times.targets == BAD, BAD, cells)

@@ -394,7 +394,7 @@ class LifeTable(BaseEstimator):
             )
         return columns
 
-    def checked_rows(self, times: Rows, events: Rows, strata: Rows) -> TimesAndEnds:
+    def checked_rows(self, times: Rows, events: Rows, strata: Rows = None) -> TimesAndEnds:
         """Return times and classes. What is bad about one record is not stated."""
         require_labels(times, name="times", keep_bad=True)
         number = numbers_or_nan("times", times)

@@ -14,11 +14,11 @@ and not on two for each bin. In the second round the model is the fit to the fir
 row, so the fit depends less on how well public rows stand for private ones, and on the hazard of censoring.
 
 **The fit** (`fit_hazards`). In a bin a person has the hazard ``a_j exp(phi b)`` of the event, and ``c_j exp(phi g)`` of
-censoring, both constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped survival data",
-Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a public row. The
-second hazard is there since residuals around another model also depend on who is censored when. Steps and prior scales
-are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over public rows has
-the released life table. All of this reads released numbers and public rows only.
+censoring. Both are constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped survival
+data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a public
+row. The second hazard is there since residuals around another model also depend on who is censored when. Steps and
+prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over
+public rows has the released life table. All of this reads released numbers and public rows only.
 """
 
 from __future__ import annotations
@@ -410,8 +410,14 @@ def _between(points: Floats, values: Floats, times: Floats) -> Floats:
 class SurvivalFunction:
     """A curve of one row along time, with the attributes of a step function of scikit-survival. Public.
 
-    Between ends of bins it follows from the hazards, which are constant there. Parameters `x` and `y` are ends of bins
-    and values at them, and `start` is the value at time 0: 1 for a chance to be free, 0 for a cumulative hazard.
+    Between ends of bins it follows from the hazards, which are constant there.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n_bins,)
+        Ends of bins, and values at them.
+    start : float
+        Value at time 0: 1 for a chance to be free, 0 for a cumulative hazard.
     """
 
     def __init__(self, x: Floats, y: Floats, start: float) -> None:
