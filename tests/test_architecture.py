@@ -105,7 +105,8 @@ RATCHETS = {
     # facts that an export writes as JSON.
     # Facts that an export writes as JSON, tags of a regressor and plain values of a life table are of any type, too.
     # Certificates and charges of sites are plain values, too, and options and facts of the command of life tables.
-    "lines with Any": 1160,
+    # One more is of settings of the design of risks given a row.
+    "lines with Any": 1161,
     # With `StatedRelease`, which `Ledger.restored` takes, and three of estimates for sizes of tables.
     # And `LabelMomentsRegressor`.
     # And with `LifeTable`.
@@ -140,8 +141,8 @@ STRUCTURE = {
     # Twenty-two are runs whose target is a number: two kinds of targets, columns of predictions, and its page.
     # Forty-four are what eleven modules of several sites need of each other and of a run.
     # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
-    # Fourteen are of risks given a row: a life table's counts and bins, a step of a fit, steps of a run without classes,
-    # the design, and the model.
+    # Fourteen are of risks given a row: counts and bins of a life table, a step of a fit, steps of a run without
+    # classes, the design, and the model.
     "names used across modules": 1053,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,

@@ -59,7 +59,7 @@ _TURNS, _MATCHES, _SMALL = 8, 4, 0.05
 # Least share of records that is assumed to be read.
 _LEAST_READ = 0.05
 # Entries of the chances of some rows in memory at a time.
-_ENTRIES = 2**21
+_ENTRIES = 2**19
 # Range of logarithms of relative hazards, and units in 1 of relative hazards.
 _RANGE, _UNITS = 15.0, 2.0**24
 
