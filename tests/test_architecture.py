@@ -105,12 +105,14 @@ RATCHETS = {
     # facts that an export writes as JSON.
     # Facts that an export writes as JSON, tags of a regressor and plain values of a life table are of any type, too.
     # Certificates and charges of sites are plain values, too, and options and facts of the command of life tables.
-    "lines with Any": 1160,
+    # One more is of settings of the design of risks given a row.
+    "lines with Any": 1161,
     # With `StatedRelease`, which `Ledger.restored` takes, and three of estimates for sizes of tables.
     # And `LabelMomentsRegressor`.
     # And with `LifeTable`.
     # Runs of several sites: `SiteRun`, `RunTerms` and their certificate.
-    "exported names": 234,
+    # And `LabelMomentsSurvival`.
+    "exported names": 235,
     "circles of modules": 0,
 }
 # Counts of `scripts/size.py`, which state what a reader must know. They only fall as well. `_moved` is one module with
@@ -124,8 +126,8 @@ STRUCTURE = {
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
     # Eleven are of several sites: parts of noise, terms, masks, messages, the exchange, charges, sums that all sites
     # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run,
-    # its page and its options.
-    "modules": 241,
+    # its page and its options. Two are risks given a row: sums, fit and model, and the class whose `fit` checks rows.
+    "modules": 243,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
@@ -139,7 +141,9 @@ STRUCTURE = {
     # Twenty-two are runs whose target is a number: two kinds of targets, columns of predictions, and its page.
     # Forty-four are what eleven modules of several sites need of each other and of a run.
     # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
-    "names used across modules": 1039,
+    # Fourteen are of risks given a row: counts and bins of a life table, a step of a fit, steps of a run without
+    # classes, the design, and the model.
+    "names used across modules": 1053,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

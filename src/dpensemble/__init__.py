@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         WeightingPATEClassifier,
     )
     from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor
+    from dpensemble.methods.label_moments_survival import LabelMomentsSurvival
     from dpensemble.methods.life_table import LifeTable
     from dpensemble.persistence import load_classifier, save_classifier
     from dpensemble.relations import Basis, Relation
@@ -71,6 +72,7 @@ __all__ = [
     "Budget",
     "Guarantee",
     "LabelMomentsRegressor",
+    "LabelMomentsSurvival",
     "Ledger",
     "LifeTable",
     "Plan",
@@ -110,6 +112,7 @@ _ROOMS = {
     "server": ("Ledger",),
     "engine.run": ("total_spent",),
     "methods.label_moments_regressor": ("LabelMomentsRegressor",),
+    "methods.label_moments_survival": ("LabelMomentsSurvival",),
     "methods.life_table": ("LifeTable",),
     "persistence": ("load_classifier", "save_classifier"),
     "relations": ("Basis", "Relation"),

@@ -48,6 +48,7 @@ from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, KernelDirec
 from dpensemble.moments.maps.directions import ColumnDirectionsMap
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.moments.numbers import NumberModel
+from dpensemble.moments.survival import SurvivalModel
 from dpensemble.student import MARK, NamedPipeline, release_mark, with_names
 
 __all__ = ["load_classifier", "require_savable", "save_classifier"]
@@ -168,7 +169,8 @@ _CLASSIFIERS = (
 _PARTS = (DecisionTreeRegressor, LabelEncoder, _BinMapper)
 _OF_LANDMARKS = (CurvedDecoder, BesideMap, Nearness, WhitenedNumbers, KernelDirections)
 _OWN_MAPS = (TableMap, DirectionsMap, ColumnDirectionsMap, SnappedMap, ImageMap, *_OF_LANDMARKS)
-_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, MomentsModel, DiscriminantModel, NumberModel)
+_OWN_MODELS = (MomentsModel, DiscriminantModel, NumberModel, SurvivalModel)
+_OWN_CLASSES = (NamedPipeline, TableEncoder, TablePreparation, *_OWN_MAPS, *_OWN_MODELS)
 _VETTED_CLASSES = (*_CLASSIFIERS, *_PARTS, Pipeline, ColumnTransformer, OneHotEncoder, StandardScaler, *_OWN_CLASSES)
 # Not on skops' own list: a fitted tree's arrays, checked after loading, and a list of columns (scikit-learn 1.6).
 _VETTED_TYPES = frozenset(

@@ -310,6 +310,15 @@ class NamedPipeline(Pipeline):
         """Return a quantile that a model of a number states for each row, shape (n_rows,)."""
         return self._in_blocks(X, lambda rows: self.steps[-1][1].predict_quantile(self[:-1].transform(rows), q))
 
+    @_last_step_has("predict_cumulative_hazard")
+    def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Rows:
+        """Return the cumulative hazard of each row at times, by default the ends of bins, shape (n_rows, n_times)."""
+
+        def read(rows: Rows) -> Rows:
+            return self.steps[-1][1].predict_cumulative_hazard(self[:-1].transform(rows), times)
+
+        return self._in_blocks(X, read)
+
     @_last_step_has("predict_interval")
     @takes_any_frame
     def predict_interval(self, X: Rows, coverage: float = 0.9, *, guaranteed: bool = False) -> Rows:

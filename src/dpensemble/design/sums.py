@@ -212,3 +212,41 @@ class NumberSums(NoisySums):
         """Return the settings as plain values."""
         settings = super().settings() | {"low": self.low, "high": self.high, "proven_coverage": self.proven_coverage}
         return {name: value for name, value in settings.items() if name != "n_classes"}
+
+
+# Share of what the mean and the count leave for a life table of all people. Two rounds take the rest, and the first one
+# takes a part of that.
+_TABLE, _FIRST = 0.12, 0.4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurvivalSums(NoisySums):
+    """Noisy sums for times until an event: a life table of all people, and two rounds of residuals. Public.
+
+    Parameters
+    ----------
+    bins : tuple of float
+        End of each bin.
+    """
+
+    bins: tuple[float, ...]
+    compares_rows: bool = True
+
+    @property
+    def _left(self) -> float:
+        return 1 - self.count_share - self.mean_share
+
+    @property
+    def table_share(self) -> float:
+        """Share of the budget that the life table takes."""
+        return self._left * _TABLE
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of the budget's ``mu**2`` that each round takes."""
+        return tuple(self._left * (1 - _TABLE) * share for share in (_FIRST, 1 - _FIRST))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        settings = super().settings() | {"bins": ", ".join(f"{end:g}" for end in self.bins)}
+        return {name: value for name, value in settings.items() if name != "n_classes"}

@@ -31,6 +31,10 @@ UNITS_TOGETHER = (
     "A unit is all records that share a value of the unit column, for example those of one person; "
     "they are protected together."
 )
+FIRST_EVENT = (
+    "A unit is all records that share a value of the unit column, for example those of one person; the first event "
+    "counts, or without events the last time."
+)
 _UNIT_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
 _RELEASE = (
     "Only the released labels and what is computed from them (the student) are published; teachers and votes stay "
@@ -67,6 +71,19 @@ def texts_of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[
 def texts_of_numbers(relation: Relation, has_units: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of moments of a number, one sentence each."""
     changes = {"declared classes": "the declared range", "its student and labels": "its predictions and intervals"}
+    texts = texts_of_moments(relation, has_units, by_group=False)
+    for old, new in changes.items():
+        texts = tuple(text.replace(old, new) for text in texts)
+    return texts
+
+
+def texts_of_times(relation: Relation, has_units: bool) -> tuple[str, ...]:
+    """Return the assumptions of the guarantee of moments of times until an event, one sentence each."""
+    changes = {
+        "declared classes": "declared bins and codes",
+        "its student and labels": "its risks and curves",
+        UNITS_TOGETHER: FIRST_EVENT,
+    }
     texts = texts_of_moments(relation, has_units, by_group=False)
     for old, new in changes.items():
         texts = tuple(text.replace(old, new) for text in texts)
@@ -155,6 +172,7 @@ _READERS = frozenset(
     {
         *("fit", "fit_blocks", "predict", "predict_proba", "score", "explain"),
         *("predict_median", "predict_quantile", "predict_interval"),
+        *("predict_risk", "predict_survival_function", "predict_cumulative_hazard_function"),
     }
 )
 

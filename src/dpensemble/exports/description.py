@@ -23,6 +23,7 @@ from dpensemble.moments import DirectionsMap, MomentsModel, TableMap
 from dpensemble.moments.maps.curved import BesideMap, CurvedDecoder, WhitenedNumbers
 from dpensemble.moments.maps.grid import SnappedMap
 from dpensemble.moments.numbers import NumberModel
+from dpensemble.moments.survival import SurvivalModel
 from dpensemble.moments.whole import rounded_coefficients
 from dpensemble.student import release_mark
 from dpensemble.workflow.outputs import RunFile, load_run, undamaged
@@ -285,6 +286,11 @@ def _coefficients(model: object) -> Floats:
 @_coefficients.register
 def _(model: NumberModel) -> Floats:  # noqa: ARG001
     raise _NoExportError("it predicts a number")
+
+
+@_coefficients.register
+def _(model: SurvivalModel) -> Floats:  # noqa: ARG001
+    raise _NoExportError("it predicts when an event happens")
 
 
 @_coefficients.register

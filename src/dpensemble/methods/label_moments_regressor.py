@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -373,12 +373,11 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         return float(super().score(X, y, sample_weight))
 
 
-class _NumberSteps(MomentsSteps):
-    """The steps of `LabelMomentsRegressor`."""
+class OneMapSteps(MomentsSteps):
+    """Steps of runs without classes, whose model reads the features that are released."""
 
-    design: NumberSums
-    _number: LearnedNumber
-    _beyond: ReleasedTable
+    #: Part of the usual number of directions in the default map.
+    part_of_directions: ClassVar[float] = 1.0
 
     @classmethod
     def of(
@@ -389,7 +388,7 @@ class _NumberSteps(MomentsSteps):
         whose: PublicUnits,
         n_units: int,
         fewest_units: int | None,
-    ) -> _NumberSteps:
+    ) -> Self:
         """Return the steps for checked records."""
         found_budget = cls.budget_of(method, n_units, fewest_units, has_units=whose.private)
         return cls(method, records, public, np.empty(0), None, float(n_units), whose, found_budget)
@@ -401,7 +400,7 @@ class _NumberSteps(MomentsSteps):
             warn_of_columns(public, has_unit=self.has_units)
         self.design = method.design(groups=self.groups)
         self.meter = self.design.meter()
-        self._require_provable()
+        self.require_possible()
         with on_public_rows():
             self.feature_map = decided("feature map", self._fitted_map)
         if as_library_transformer(self.feature_map).decoder_ is not None:
@@ -411,7 +410,40 @@ class _NumberSteps(MomentsSteps):
                 parameter="feature_map",
             )
 
-    def _require_provable(self) -> None:
+    def require_possible(self) -> None:
+        """Raise if public settings show that the run cannot give what is asked for. Nothing by default."""
+
+    def _fitted_map(self) -> FeatureMap:
+        n_units = self.total if self.relation is Relation.REPLACE_ONE else float(len(self.public))
+        epsilon = self.method.epsilon
+        if self.method.feature_map is None:
+            settings = {"n_units": n_units, "epsilon": epsilon, "mu": self.meter.mu}
+            return number_map(self.public, **settings, part=self.part_of_directions)
+        fitted: FeatureMap = fitted_map(
+            self.method.feature_map, self.public, n_rows=int(n_units), n_classes=2, epsilon=epsilon
+        )
+        return fitted
+
+    def memory(self) -> int:
+        """Return about how many bytes the run needs."""
+        is_public = self.relation is Relation.REPLACE_ONE and not self.has_units
+        n_records = self.records.n_records if self.records.keeps and is_public else 0
+        with on_public_rows():
+            return bytes_needed(self.feature_map, self.public, 2, n_records)
+
+    def default_student(self) -> str:
+        """Return a description of the student."""
+        return "a linear function of the features, from released moments"
+
+
+class _NumberSteps(OneMapSteps):
+    """The steps of `LabelMomentsRegressor`."""
+
+    design: NumberSums
+    _number: LearnedNumber
+    _beyond: ReleasedTable
+
+    def require_possible(self) -> None:
         """Raise if noise leaves nothing to prove the coverage with, when the number of units is public."""
         coverage = self.design.proven_coverage
         # Stand-in records are fewer than the records of the run, which were judged before.
@@ -424,23 +456,6 @@ class _NumberSteps(MomentsSteps):
                 "more records or a larger epsilon.",
                 parameter="proven_coverage",
             )
-
-    def _fitted_map(self) -> FeatureMap:
-        n_units = self.total if self.relation is Relation.REPLACE_ONE else float(len(self.public))
-        epsilon = self.method.epsilon
-        if self.method.feature_map is None:
-            return number_map(self.public, n_units=n_units, epsilon=epsilon, mu=self.meter.mu)
-        fitted: FeatureMap = fitted_map(
-            self.method.feature_map, self.public, n_rows=int(n_units), n_classes=2, epsilon=epsilon
-        )
-        return fitted
-
-    def memory(self) -> int:
-        """Return about how many bytes the run needs."""
-        is_public = self.relation is Relation.REPLACE_ONE and not self.has_units
-        n_records = self.records.n_records if self.records.keeps and is_public else 0
-        with on_public_rows():
-            return bytes_needed(self.feature_map, self.public, 2, n_records)
 
     def charge_and_release(self, advance: Callable[[float], None]) -> None:
         """Charge for all sums and release them, and fit the model between them."""
@@ -492,7 +507,3 @@ class _NumberSteps(MomentsSteps):
             drift=number.drift,
             readable_share=number.readable,
         )
-
-    def default_student(self) -> str:
-        """Return a description of the student."""
-        return "a linear function of the features, from released moments"

@@ -16,7 +16,7 @@ from dpensemble._entries import Integers, Rows, label_array, require_labels, req
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.design.sums import NoisySums
-from dpensemble.engine.classifier import guarantee_of_sums
+from dpensemble.engine.classifier import FIRST_EVENT, guarantee_of_sums
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
@@ -46,10 +46,6 @@ _ASSUMPTIONS = (
     "The guarantee covers what a run publishes. It does not cover whether the run finished or was refused.",
     "This covers one run. The losses of further runs on the same records add to it.",
 )
-_FIRST_EVENT = (
-    "A unit is all records that share a value of the unit column, for example those of one person; the first event "
-    "counts, or without events the last time."
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,11 +58,22 @@ class _OneTable(NoisySums):
         return 0.0
 
 
-class _Ends(NamedTuple):
+class TimesAndEnds(NamedTuple):
     """Times and classes of all records, `BAD` for a bad one. Private."""
 
     table: Rows
     targets: Integers
+
+    def units(self, owners: Owners, n_kinds: int) -> UnitsByPlace | None:
+        """Return units in which one record of each weighs 1: its first event, or without events its last time."""
+        if owners.units is None:
+            return None
+        # All but one of a unit's records weigh nothing.
+        own_rows, targets = owners.kept(self.table, self.targets)
+        good = targets != BAD
+        kinds = np.where(good, targets % n_kinds, 0)
+        chosen = chosen_rows(own_rows["time"].to_numpy(), kinds, good, owners.numbers)
+        return UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
 
 
 class _LifeTableResult(Result):
@@ -90,19 +97,12 @@ class _LifeTableSteps(Steps):
     meter: SumsMeter
     _estimate: LifeTableEstimate
 
-    def __init__(self, method: LifeTable, rows: _Ends, owners: Owners, fewest_units: int | None) -> None:
+    def __init__(self, method: LifeTable, rows: TimesAndEnds, owners: Owners, fewest_units: int | None) -> None:
         super().__init__(method)
         self.ends, self.strata, self.kinds = checked_ends(method.bins), method.stratum_names, method.kinds_of_events
         self.has_units = owners.units is not None
         self.find_budget(owners.n_units, fewest_units, has_units=self.has_units)
-        units = None
-        if self.has_units:
-            # All but one of a unit's records weigh nothing.
-            own_rows, targets = owners.kept(rows.table, rows.targets)
-            good = targets != BAD
-            kinds = np.where(good, targets % (1 + len(self.kinds)), 0)
-            chosen = chosen_rows(own_rows["time"].to_numpy(), kinds, good, owners.numbers)
-            units = UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
+        units = rows.units(owners, 1 + len(self.kinds))
         check = RowCheck(
             TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True),
             np.arange(self.n_classes),
@@ -142,7 +142,7 @@ class _LifeTableSteps(Steps):
 
     def make_result(self, student: LifeTableEstimate) -> Result:
         """Return the result of the run."""
-        assumptions = (_FIRST_EVENT, *_ASSUMPTIONS) if self.has_units else _ASSUMPTIONS
+        assumptions = (FIRST_EVENT, *_ASSUMPTIONS) if self.has_units else _ASSUMPTIONS
         return _LifeTableResult(
             design=self.design,
             classes=np.asarray(self.strata),
@@ -344,7 +344,7 @@ class LifeTable(BaseEstimator):
         """
         self.check()
         with guard_private_rows():
-            rows = self._checked_rows(times, events, strata)
+            rows = self.checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
             owners = Owners.of(units, len(rows.targets), zeroes=True)
             self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
@@ -394,7 +394,7 @@ class LifeTable(BaseEstimator):
             )
         return columns
 
-    def _checked_rows(self, times: Rows, events: Rows, strata: Rows) -> _Ends:
+    def checked_rows(self, times: Rows, events: Rows, strata: Rows = None) -> TimesAndEnds:
         """Return times and classes. What is bad about one record is not stated."""
         require_labels(times, name="times", keep_bad=True)
         number = numbers_or_nan("times", times)
@@ -427,7 +427,7 @@ class LifeTable(BaseEstimator):
             order = np.argsort([in_order.tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, (1 + len(self.kinds_of_events)) * places + kinds, BAD)
-        return _Ends(rows_of_times(np.where(good, number, 0.0), good & (kinds > 0)), targets)
+        return TimesAndEnds(rows_of_times(np.where(good, number, 0.0), good & (kinds > 0)), targets)
 
 
 def _ids(name: str, declared: NDArray[np.generic], entries: Rows, n_records: int) -> Integers:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -101,6 +101,15 @@ def columns_of_bins(n_bins: int) -> Floats:
     return columns
 
 
+def bins_of_times(ends: Floats, times: Floats, is_event: NDArray[np.bool_]) -> Integers:
+    """Return the bin of each time, the number of bins for one beyond the horizon. Who is censored at an end is later.
+
+    Each time is read separately.
+    """
+    bins = np.where(is_event, np.searchsorted(ends, times), np.searchsorted(ends, times, side="right"))
+    return np.minimum(bins, len(ends))
+
+
 def rows_of_times(times: Floats, is_event: Rows) -> pd.DataFrame:
     """Return the table that `PlacesOfTimes` reads."""
     return pd.DataFrame({"time": times, "event": np.asarray(is_event, dtype=np.float64)})
@@ -119,10 +128,8 @@ class PlacesOfTimes:
     def __call__(self, rows: Rows) -> Floats:
         """Return vectors of length 1 at most, shape (n_rows, n_bins + 1)."""
         rows = np.asarray(rows, dtype=np.float64)
-        times, is_event = rows[:, 0], rows[:, 1] > 0
-        ends = np.asarray(self.ends)
-        bins = np.where(is_event, np.searchsorted(ends, times), np.searchsorted(ends, times, side="right"))
-        vectors = columns_of_bins(len(ends)).T[len(ends) - np.minimum(bins, len(ends))].copy()
+        times, ends = rows[:, 0], np.asarray(self.ends)
+        vectors = columns_of_bins(len(ends)).T[len(ends) - bins_of_times(ends, times, rows[:, 1] > 0)].copy()
         vectors[~(times >= 0)] = np.nan
         return vectors
 
@@ -339,6 +346,27 @@ class LifeTableEstimate:
         test = None if self.log_rank is None else vars(self.log_rank)
         curves = [one.to_dict() for one in self.curves]
         return {"bins": self.ends.tolist(), "curves": curves, "log_rank": test, "noise": self.spread}
+
+
+class Counts(NamedTuple):
+    """Counts of a life table without strata. Not whole, from 0. Public.
+
+    `events` and `censored` of each bin, who is `entering` it, and the standard deviation of the noise on the number of
+    all people.
+    """
+
+    events: Floats
+    censored: Floats
+    entering: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, noisy: Floats, spread: float) -> Counts:
+        """Return smoothed counts by a noisy sum of one stratum."""
+        one = _Observed(noisy, spread)
+        counts, n_bins = one.smoothed, one.n_bins
+        events, censored = counts[:n_bins], counts[n_bins : 2 * n_bins]
+        return cls(events, censored, one.entering @ counts, float(one.at_risk_noise[0]))
 
 
 class _Observed:

@@ -23,6 +23,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -426,6 +427,63 @@ _MOST_STEPS, _LONGEST_STEP, _SHORT_STEP = 8, 3.0, 0.01
 _UPDATES = 3
 
 
+class Seen(NamedTuple):
+    """A released mean of ``phi r``, and what is expected of it. Public.
+
+    `mean`, `slope` and `variance` of ``r`` are those of each public row, shape (n_rows,), at the present prediction.
+    """
+
+    values: Floats
+    spread: float
+    mean: Floats
+    slope: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of Gauss and Newton to coefficients that all rounds make likelier, and how it changes predictions."""
+
+    coefficients: Floats
+    scales: Floats
+    change: Floats
+    precision: Floats
+
+    @classmethod
+    def of(
+        cls,
+        seen: Sequence[Seen],
+        coefficients: Floats,
+        scales: Floats,
+        public: PublicRows,
+        typical: Floats,
+        *,
+        n_units: float,
+    ) -> Step:
+        """Return the step from coefficients of shape (n_features, 1). Prior scales move to the largest evidence."""
+        sample, doubt = public.sample, 1 / n_units + public.doubt
+        precision, evidence = np.zeros((len(coefficients),) * 2), np.zeros((len(coefficients), 1))
+        for one in seen:
+            sampled_mean, sampled_slope, sampled_variance = (part[sample.rows] for part in one[2:])
+            covariance = sample.covariance(sampled_mean[:, None], doubt, sampled_variance / n_units, public.ridge)
+            covariance[np.diag_indices_from(covariance)] += one.spread**2
+            root = positive_root(covariance)
+            grown = solved(root, sample.slope(sampled_slope))
+            surprise = solved(root, one.values[:, None] - public.average(one.mean[:, None]))
+            precision += grown.T @ grown
+            evidence += grown.T @ (grown @ coefficients + surprise)
+        best, scales = most_likely_column(precision, evidence, public.blocks, scales, typical, _UPDATES)
+        change = best - coefficients
+        along = np.asarray(public.features @ change)[:, 0]
+        part = min(1.0, _LONGEST_STEP / max(float(np.abs(along).max(initial=0.0)), 1e-300))
+        return cls(coefficients + part * change, scales, part * along, precision)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether predictions hardly change."""
+        return math.sqrt(float(np.mean(self.change**2))) < _SHORT_STEP
+
+
 @dataclass(frozen=True, eq=False)
 class ResidualFit:
     """A fit to all rounds, and how many coefficients the data determine. Public."""
@@ -446,29 +504,17 @@ def fit_residuals(
     coefficients, scales, typical = start.coefficients, start.scales, public.typical_scales()
     centres = [predicted(public.features, one.centre) for one in rounds]
     links = [law.link(one.tau) for one in rounds]
-    sample, doubt = public.sample, 1 / n_units + public.doubt
     prediction = np.asarray(public.features @ coefficients)[:, 0]
     n_effective = 0.0
     for _ in range(fewer(_MOST_STEPS)):
-        precision, evidence = np.zeros((len(coefficients),) * 2), np.zeros((len(coefficients), 1))
-        for one, centre, link in zip(rounds, centres, links, strict=True):
-            mean, slope, variance = link.at(prediction - centre)
-            of_sample = (part[sample.rows] for part in (mean, slope, variance))
-            sampled_mean, sampled_slope, sampled_variance = of_sample
-            covariance = sample.covariance(sampled_mean[:, None], doubt, sampled_variance / n_units, public.ridge)
-            covariance[np.diag_indices_from(covariance)] += one.spread**2
-            root = positive_root(covariance)
-            grown = solved(root, sample.slope(sampled_slope))
-            surprise = solved(root, one.values[:, None] - public.average(mean[:, None]))
-            precision += grown.T @ grown
-            evidence += grown.T @ (grown @ coefficients + surprise)
-        best, scales = most_likely_column(precision, evidence, public.blocks, scales, typical, _UPDATES)
-        change = best - coefficients
-        along = np.asarray(public.features @ change)[:, 0]
-        part = min(1.0, _LONGEST_STEP / max(float(np.abs(along).max(initial=0.0)), 1e-300))
-        coefficients, prediction = coefficients + part * change, prediction + part * along
-        n_effective = _effective(precision, scales[public.blocks])
-        if part * math.sqrt(float(np.mean(along**2))) < _SHORT_STEP:
+        seen = [
+            Seen(one.values, one.spread, *link.at(prediction - centre))
+            for one, centre, link in zip(rounds, centres, links, strict=True)
+        ]
+        step = Step.of(seen, coefficients, scales, public, typical, n_units=n_units)
+        coefficients, scales, prediction = step.coefficients, step.scales, prediction + step.change
+        n_effective = _effective(step.precision, scales[public.blocks])
+        if step.is_short:
             break
     return ResidualFit(Fit(coefficients, scales), n_effective)
 

@@ -1,0 +1,440 @@
+r"""The chance of an event by a time, given a row: two noisy sums, a fit of two hazards, and the published model.
+
+A person ends in one cell: the event in a bin, censored in a bin, or beyond the horizon. Two sums touch private records:
+
+- `TableOfCells`: a life table of all people, without their rows. A person adds one public vector of its cell.
+- `CellResiduals`: ``phi(x) outer r``, where ``r`` are two numbers of the person's cell by a published model. So a
+  person adds ``phi(x)`` once, and never once for each bin at risk.
+
+**The residuals** are those of a published model (T. Therneau, P. Grambsch and T. Fleming, "Martingale-based residuals
+for survival models", Biometrika 1990). The first is 1 for an event, less the cumulative hazard up to the end of the
+person's time. The second is that of censoring. In the first round the model is the released life table, and the sum is
+one of classes of cells, times a public table before the noise is added. So noise falls on two numbers for each feature
+and not on two for each bin. In the second round the model is the fit to the first one. Its residuals are small in every
+row, so the fit depends less on how well public rows stand for private ones, and on the hazard of censoring.
+
+**The fit** (`fit_hazards`). In a bin a person has the hazard ``a_j exp(phi b)`` of the event, and ``c_j exp(phi g)`` of
+censoring. Both are constant within the bin (R. Prentice and L. Gloeckler, "Regression analysis of grouped survival
+data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a public
+row. The second hazard is there since residuals around another model also depend on who is censored when. Steps and
+prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over
+public rows has the released life table. All of this reads released numbers and public rows only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dpensemble._checks import real_between
+from dpensemble._entries import Floats, Integers, Rows
+from dpensemble._work import fewer, one_thread
+from dpensemble.datasets.tables import as_library_transformer
+from dpensemble.design.sums import SurvivalSums
+from dpensemble.errors import InvalidParameterError
+from dpensemble.moments.fits import Fit
+from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
+from dpensemble.moments.life_table import Counts, bins_of_times, columns_of_bins
+from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
+from dpensemble.moments.residuals import Seen, Step
+from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, bounded_answers, bounded_features, logits
+
+# Weights of the residuals of the event and of censoring.
+_PARTS = (1.0, 0.25)
+# Both residuals at their limits together are 1/2 long.
+_SCALES = np.array(_PARTS) / (2 * np.linalg.norm(_PARTS))
+# Limits of residuals and of hazards of a bin, and the least share of people.
+_LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
+# Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
+_TURNS, _MATCHES, _SMALL = 8, 4, 0.05
+# Least share of records that is assumed to be read.
+_LEAST_READ = 0.05
+# Entries of the chances of some rows in memory at a time.
+_ENTRIES = 2**19
+# Range of logarithms of relative hazards, and units in 1 of relative hazards.
+_RANGE, _UNITS = 15.0, 2.0**24
+
+
+def cells_of_times(ends: Floats, times: Floats, is_event: NDArray[np.bool_]) -> Integers:
+    """Return the cell of each time: the event in a bin, then censored in a bin, then beyond the horizon.
+
+    Each time is read separately. An event beyond the horizon is not seen.
+    """
+    is_event = is_event & (times <= ends[-1])
+    bins, n_bins = bins_of_times(ends, times, is_event), len(ends)
+    return np.where(is_event, bins, n_bins + bins)
+
+
+@dataclass(frozen=True)
+class TableOfCells(RecordsQuery[tuple[Floats, float]]):
+    """The life table of all people. A person adds the public vector of its bin, in the block of its kind of end.
+
+    No entry is negative, and no vector is longer than 1. So replacing a unit moves the sum by at most the root of 2,
+    and adding or removing a unit by at most 1, as in `dpensemble.moments.life_table`.
+    """
+
+    n_bins: int
+    description = "a life table: people by time bin, and event or censoring"
+    never_negative = True
+
+    def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:  # noqa: ARG002
+        """Return ones, and the weighted vectors of cells. A bad record has zeros."""
+        n_bins, columns = self.n_bins, columns_of_bins(self.n_bins).T
+        vectors, good = np.zeros((len(targets), 2, n_bins + 1)), np.flatnonzero(targets >= 0)
+        cells = targets[good]
+        is_event = cells < n_bins
+        bins = np.where(is_event, cells, cells - n_bins)
+        vectors[good, is_event.astype(np.int64)] = columns[n_bins - bins]
+        answers = vectors.reshape(len(targets), -1) * weights[:, None]
+        return np.full((len(targets), 1), float(UNIT)), bounded_answers(answers, weights)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the sums, shape (n_bins + 1, 2), first of censorings, and the deviation of the noise on each entry."""
+        return sums.reshape(2, self.n_bins + 1).T, spread
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Hazards of the event and of censoring in each bin, shape (n_bins,), for a row of relative hazard 1. Public."""
+
+    event: Floats
+    censoring: Floats
+
+    @classmethod
+    def of(cls, table: Counts) -> Baseline:
+        """Return the baseline by a released life table."""
+        return cls(*_hazards(*_conditional(table.events, table.censored, table.entering)))
+
+    def chances(self, along: Floats) -> tuple[Floats, Floats]:
+        """Return the chance of each cell, shape (n_rows, 2 * n_bins + 1), and that of entering each bin.
+
+        `along`, shape (n_rows, 2), are logarithms of relative hazards of the event and of censoring.
+        """
+        relative = _relative(along)
+        event, censoring = self.event * relative[:, :1], self.censoring * relative[:, 1:]
+        both = event + censoring
+        sums = np.cumsum(both, axis=1)
+        entering = np.exp(both - sums)
+        left = entering * -np.expm1(-both) / np.maximum(both, 1e-300)
+        return np.hstack([left * event, left * censoring, np.exp(-sums[:, -1:])]), entering
+
+    def matched(self, along: Floats, shares: Floats, wanted: tuple[Floats, Floats]) -> Baseline:
+        """Return hazards by which the mean over rows has the wanted chances, given entry, of leaving in each bin."""
+        event, censoring, n_bins = self.event, self.censoring, len(self.event)
+        for _ in range(fewer(_MATCHES)):
+            now = Baseline(event, censoring)
+            cells, entering = np.zeros(2 * n_bins + 1), np.zeros(n_bins)
+            for rows in _blocks(along, n_bins):
+                own, before = now.chances(along[rows])
+                cells += shares[rows] @ own
+                entering += shares[rows] @ before
+            found = _hazards(*_conditional(cells[:n_bins], cells[n_bins:-1], entering))
+            event, censoring = (
+                np.clip(old * aim / np.maximum(mean, 1e-9), 1e-9, 10 * _MOST_HAZARD)
+                for old, aim, mean in zip((event, censoring), _hazards(*wanted), found, strict=True)
+            )
+        return Baseline(event, censoring)
+
+
+def _conditional(events: Floats, censored: Floats, entering: Floats) -> tuple[Floats, Floats]:
+    """Return the chances of an event and of a censoring in each bin, given that a person enters it."""
+    left = np.maximum(np.maximum(entering, events + censored), _LEAST)
+    return np.maximum(events / left, _LEAST), np.maximum(censored / left, _LEAST)
+
+
+def _hazards(event: Floats, censoring: Floats) -> tuple[Floats, Floats]:
+    """Return hazards that are constant within bins, from chances to leave in each bin."""
+    both = np.minimum(event + censoring, -np.expm1(-_MOST_HAZARD))
+    factor = -np.log1p(-both) / (event + censoring)
+    return event * factor, censoring * factor
+
+
+def _blocks(along: Floats, n_bins: int) -> list[slice]:
+    """Return slices of rows whose chances fit into memory."""
+    size = max(1, _ENTRIES // (2 * n_bins + 1))
+    return [slice(start, start + size) for start in range(0, len(along), size)]
+
+
+def _relative(along: Floats) -> Floats:
+    """Return relative hazards, in whole units, so that no row depends on the rows beside it."""
+    return np.asarray(np.rint(np.exp(np.clip(along, -_RANGE, _RANGE)) * _UNITS) / _UNITS)
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """A published model, around which residuals are taken: hazards of bins, and coefficients if rows differ. Public."""
+
+    baseline: Baseline
+    coefficients: Floats | None = None
+
+    def relative(self, features: Rows, *, whole: bool) -> Floats:
+        """Return relative hazards of event and censoring of each row, shape (n_rows, 2). Exact for any block of rows.
+
+        Features are whole numbers of ``1 / UNIT`` if `whole`, and whole multiples of it otherwise.
+        """
+        if self.coefficients is None:
+            return np.ones((features.shape[0], 2))
+        return _relative(logits(features, self.coefficients, whole=whole, rounded=not whole))
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """Whether each cell is an event, and a censoring, shape (n_cells, 2)."""
+        n_bins = len(self.baseline.event)
+        return np.repeat(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), [n_bins, n_bins, 1], axis=0)
+
+    @cached_property
+    def _exposed(self) -> Floats:
+        """Cumulative hazards of event and censoring up to each cell, shape (n_cells, 2): half of the bin of the end."""
+        hazards = np.column_stack([self.baseline.event, self.baseline.censoring])
+        until = np.cumsum(hazards, axis=0) - hazards / 2
+        return np.concatenate([until, until, hazards.sum(axis=0)[None]])
+
+    def of_cells(self, relative: Floats, cells: Integers) -> Floats:
+        """Return residuals of people by their relative hazards and cells, shape (n_people, 2), at most 1/2 long."""
+        apart = self._ends[cells] - relative * self._exposed[cells]
+        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES)
+
+    def of_all_cells(self, relative: Floats, number: int) -> Floats:
+        """Return one residual of every cell, shape (n_rows, n_cells)."""
+        apart = self._ends[:, number] - relative[:, [number]] * self._exposed[:, number]
+        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES[number])
+
+
+@dataclass(frozen=True, eq=False)
+class CellResiduals(RecordsQuery[tuple[Floats, float]]):
+    """The features of each record, times the residuals of its cell around a published model.
+
+    Each residual is cut to a limit, and both are divided by a number that makes them at most 1/2 long together, for
+    every row and cell. So is the vector of a unit. Replacing a unit moves the sum by at most 1, and adding or removing
+    a unit by at most 1/2. The fit knows the limit.
+    """
+
+    centre: Centre
+    description = "the mean of the features, weighted by how far each event or censoring is from what is expected"
+    replacing = WHOLE
+    removing = WHOLE // 2
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """Hazards and coefficients of the published model."""
+        return self.centre.baseline.event, self.centre.baseline.censoring, self.centre.coefficients
+
+    def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:
+        """Return features, and weighted residuals. A bad record has zeros."""
+        residuals = self.centre.of_cells(self.centre.relative(features, whole=True), np.maximum(targets, 0))
+        residuals[targets < 0] = 0.0
+        return features, bounded_answers(residuals * weights[:, None], weights / 2)
+
+    def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
+        """Return the sums, shape (n_features, 2), and the standard deviation of the noise on each entry."""
+        return sums, spread
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The residuals that one round released around a centre, of units that can be read. Public.
+
+    `values`, shape (n_features, 2), are the noisy mean of ``phi outer r``, and `spread` is the standard deviation of
+    the noise on each entry.
+    """
+
+    centre: Centre
+    values: Floats
+    spread: float
+
+    def seen(self, number: int, baseline: Baseline, along: Floats, around: Floats) -> Seen:
+        """Return one residual with its mean, slope and variance in each public row.
+
+        `along` are logarithms of relative hazards by the present fit, and `around` relative hazards of the centre. The
+        slope is by the logarithm of the same number.
+        """
+        parts = []
+        for rows in _blocks(along, len(baseline.event)):
+            own, residual = along[rows], self.centre.of_all_cells(around[rows], number)
+            chances = baseline.chances(own)[0]
+            mean = (chances * residual).sum(axis=1)
+            means = []
+            for step in (_SMALL, -_SMALL):
+                moved = own.copy()
+                moved[:, number] += step
+                means.append((baseline.chances(moved)[0] * residual).sum(axis=1))
+            variance = (chances * residual**2).sum(axis=1) - mean**2
+            parts.append((mean, (means[0] - means[1]) / (2 * _SMALL), variance))
+        mean, slope, variance = (np.concatenate(one) for one in zip(*parts, strict=True))
+        return Seen(self.values[:, number], self.spread, mean, np.maximum(slope, 0.0), np.maximum(variance, 1e-9))
+
+
+def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n_units: float) -> Centre:
+    """Fit the hazards of event and censoring to all rounds together, by public rows.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        Released residuals.
+    table : Counts
+        The released life table.
+    public : PublicRows
+        Public rows.
+    n_units : float
+        Number of units that can be read.
+
+    Returns
+    -------
+    Centre
+        Hazards of bins, and coefficients of shape (n_features, 2).
+    """
+    baseline, wanted = Baseline.of(table), _conditional(table.events, table.censored, table.entering)
+    start, typical = Fit.start(public), public.typical_scales()
+    coefficients: Floats = np.zeros((len(start.coefficients), 2))
+    scales = [start.scales] * 2
+    along = np.zeros((public.features.shape[0], 2))
+    around = [one.centre.relative(public.features, whole=False) for one in rounds]
+    for _ in range(fewer(_TURNS)):
+        short = True
+        for number in range(2):
+            seen = [one.seen(number, baseline, along, centre) for one, centre in zip(rounds, around, strict=True)]
+            now = coefficients[:, number : number + 1]
+            step = Step.of(seen, now, scales[number], public, typical, n_units=n_units)
+            scales[number] = step.scales
+            coefficients[:, number] = step.coefficients[:, 0]
+            along[:, number] += step.change
+            short = short and step.is_short
+        baseline = baseline.matched(along, public.share_of_rows, wanted)
+        if short:
+            break
+    return Centre(baseline, coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSurvival:
+    """The published model of times until an event, and what was released beside it. Public."""
+
+    model: SurvivalModel
+    drift: Drift
+    readable: ReadableShare
+
+
+def release_and_fit_survival(
+    source: MomentsSource,
+    feature_map: FeatureMap,
+    public: pd.DataFrame,
+    ends: Floats,
+    design: SurvivalSums,
+    total_weight: float,
+    *,
+    units: PublicUnits,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> LearnedSurvival:
+    """Release all sums of a run in their order, and fit the published model to them, by public rows.
+
+    The number of units is released with noise if it is private, and then takes the place of `total_weight`. What is
+    charged depends on the design only.
+    """
+    features = bounded_features(feature_map.transform(public)) / UNIT
+    rows = PublicRows.behind(feature_map, features, public, 2, units)
+    fresh = as_library_transformer(feature_map).as_fresh(public, units.numbers)
+    compared = features if fresh is public else bounded_features(feature_map.transform(fresh)) / UNIT
+    with one_thread():
+        error = 0.0
+        if design.count_share:
+            total_weight, error = source.noisy_sum(UnitCount(), design.count_share)
+        mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
+        drift = Drift.of(*mean, compared, total_weight, units)
+        noisy, noise = source.noisy_sum(TableOfCells(len(ends)), design.table_share, total_weight, title="Life table")
+        table = Counts.of(noisy * total_weight, noise * total_weight)
+        # A bad record adds zeros, so the mean over records that can be read is larger.
+        share = float(table.entering[0]) / total_weight
+        readable = min(max(share, _LEAST_READ), 1.0)
+        n_units, trusted = max(total_weight * readable, 1.0), rows.trusted_by(drift)
+        centre, rounds = Centre(Baseline.of(table)), []
+        for number, part in enumerate(design.shares):
+            title = f"Round {number + 1} of {len(design.shares)}"
+            values, spread = source.noisy_sum(CellResiduals(centre), part, total_weight, title=title)
+            rounds.append(Round(centre, values / readable, spread / readable))
+            centre = fit_hazards(rounds, table, trusted, n_units=n_units)
+            on_done(1)
+    read = ReadableShare(share, math.hypot(table.noise, share * error) / total_weight)
+    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read)
+
+
+class SurvivalModel(BaseEstimator):
+    """The published model of times until an event, which reads a public map's features. May be published.
+
+    Hazards are constant within bins.
+    """
+
+    def take(self, ends: Floats, centre: Centre) -> SurvivalModel:
+        """Take what was fitted to released sums."""
+        self.ends_, self.hazards_, self.censoring_ = ends, centre.baseline.event, centre.baseline.censoring
+        coefficients = np.zeros((0, 2)) if centre.coefficients is None else centre.coefficients
+        self.coefficients_ = coefficients
+        self.n_features_in_ = len(coefficients)
+        return self
+
+    def fit(self, X: Rows, y: Rows = None) -> SurvivalModel:  # noqa: ARG002
+        """Refuse: times are for `LabelMomentsSurvival`, which releases their sums."""
+        raise InvalidParameterError("a SurvivalModel is made of released sums: fit a LabelMomentsSurvival.")
+
+    def predict(self, X: Rows) -> Floats:
+        """Return the logarithm of the cumulative hazard up to the horizon, shape (n_rows,)."""
+        return np.asarray(np.log(np.maximum(self.predict_cumulative_hazard(X)[:, -1], 1e-300)))
+
+    def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Floats:
+        """Return the cumulative hazard of rows of features at times, by default the ends of bins."""
+        check_is_fitted(self, "coefficients_")
+        centre = Centre(Baseline(self.hazards_, self.censoring_), self.coefficients_)
+        at_ends = np.cumsum(self.hazards_) * centre.relative(bounded_features(X), whole=True)[:, :1]
+        if times is None:
+            return np.asarray(at_ends)
+        wanted = np.array([real_between("times", one, 0.0, float(self.ends_[-1])) for one in np.ravel(times).tolist()])
+        points, values = np.append(0.0, self.ends_), np.hstack([np.zeros((len(at_ends), 1)), at_ends])
+        return _between(points, values, wanted)
+
+
+def _between(points: Floats, values: Floats, times: Floats) -> Floats:
+    """Return values of rows at times, by lines between points. Shape (n_rows, n_times)."""
+    after = np.clip(np.searchsorted(points, times), 1, len(points) - 1)
+    part = (times - points[after - 1]) / np.diff(points)[after - 1]
+    return np.asarray(values[..., after - 1] * (1 - part) + values[..., after] * part)
+
+
+class SurvivalFunction:
+    """A curve of one row along time, with the attributes of a step function of scikit-survival. Public.
+
+    Between ends of bins it follows from the hazards, which are constant there.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n_bins,)
+        Ends of bins, and values at them.
+    start : float
+        Value at time 0: 1 for a chance to be free, 0 for a cumulative hazard.
+    """
+
+    def __init__(self, x: Floats, y: Floats, start: float) -> None:
+        self.x, self.y, self.start = x, y, start
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """First and last time that the function takes."""
+        return 0.0, float(self.x[-1])
+
+    def __call__(self, times: Rows) -> Rows:
+        """Return the values at times, of the same shape. Raise beyond the horizon."""
+        flat = [real_between("times", one, *self.domain) for one in np.ravel(times).tolist()]
+        points, values = np.append(0.0, self.x), np.append(self.start, self.y)
+        # Logarithms of chances are straight within a bin, and so are cumulative hazards.
+        if self.start:
+            found = np.exp(_between(points, np.log(np.maximum(values, 1e-300)), np.array(flat)))
+        else:
+            found = _between(points, values, np.array(flat))
+        return found.reshape(np.shape(times))

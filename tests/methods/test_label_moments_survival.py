@@ -1,0 +1,236 @@
+"""`LabelMomentsSurvival`: forms of input, bad records, whose records count, curves and risks, and accounts."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from dpensemble import LabelMomentsSurvival, Ledger
+from dpensemble.certificates import certificate_of_fit, confirmed
+from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.moments.whole import WHOLE
+from dpensemble.persistence import load_classifier, save_classifier
+from dpensemble.releases import SumReleaser
+
+BINS = [1.0, 2.0, 4.0, 8.0]
+RNG = np.random.default_rng(0)
+PUBLIC = RNG.normal(size=(300, 2))
+X = RNG.normal(size=(2000, 2))
+DIED, LEFT = RNG.exponential(4 * np.exp(-X[:, 0])), RNG.uniform(1, 12, 2000)
+
+pytestmark = pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+
+
+def surv(event, time):
+    """Return what ``sksurv.util.Surv.from_arrays`` makes."""
+    return np.rec.fromarrays([np.asarray(event), np.asarray(time)], names="event,time")
+
+
+Y = surv(DIED <= LEFT, np.minimum(DIED, LEFT))
+
+
+def model(**settings):
+    return LabelMomentsSurvival(**({"bins": BINS, "delta": 1e-5, "insecure_release_seed": 0} | settings))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return model(epsilon=3.0).fit(X, Y, X_public=PUBLIC)
+
+
+@pytest.fixture
+def totals(monkeypatch):
+    """The exact sums that reach the releaser: mean, life table and two rounds of each fit."""
+    seen, draw = [], SumReleaser.charge_and_draw
+
+    def heard(self, query, total, share, **more):
+        seen.append(total.astype(float))
+        return draw(self, query, total, share, **more)
+
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", heard)
+    return seen
+
+
+def test_curves_and_risks_have_the_forms_that_metrics_of_scikit_survival_take(fitted):
+    curves = fitted.predict_survival_function(X[:7], return_array=True)
+    assert curves.shape == (7, 4)
+    assert (np.diff(curves, axis=1) <= 0).all()
+    functions = fitted.predict_survival_function(X[:7])
+    assert functions.shape == (7,)
+    # As `as_integrated_brier_score_scorer` reads them.
+    read = np.vstack([one(BINS) for one in functions])
+    assert np.allclose(read, curves)
+    assert functions[0].x.tolist() == fitted.unique_times_.tolist() == BINS
+    assert functions[0].domain == (0.0, 8.0)
+    assert functions[0](0.0) == 1.0
+    hazards = fitted.predict_cumulative_hazard_function(X[:7], return_array=True)
+    assert np.allclose(np.exp(-hazards), curves)
+    assert np.allclose(fitted.predict_cumulative_hazard_function(X[:7])[3](BINS), hazards[3])
+    # The score is in the order of the risk, at any time.
+    order = np.argsort(fitted.predict(X[:50]))
+    assert (np.diff(fitted.predict_risk(X[:50], 3.0)[order]) >= 0).all()
+
+
+def test_risks_between_ends_of_bins_agree_with_the_functions(fitted):
+    times = [0.0, 0.5, 1.0, 3.3, 8.0]
+    risks = fitted.predict_risk(X[:5], times)
+    assert risks.shape == (5, 5)
+    assert (risks[:, 0] == 0).all()
+    assert np.allclose(risks, [1 - one(times) for one in fitted.predict_survival_function(X[:5])])
+    assert np.allclose(fitted.predict_risk(X[:5], 3.3), risks[:, 3])
+    with pytest.raises(InvalidParameterError, match="t=9"):
+        fitted.predict_risk(X[:5], 9.0)
+    with pytest.raises(InvalidParameterError, match="times=9"):
+        fitted.predict_survival_function(X[:1])[0](9.0)
+
+
+def test_a_column_that_matters_orders_risks_and_their_mean_is_that_of_the_table(fitted):
+    risk = fitted.predict_risk(X, 4.0)
+    assert np.corrcoef(risk, X[:, 0])[0, 1] > 0.8
+    truth = -np.expm1(-np.exp(X[:, 0]))
+    # The noise on the share has a standard deviation of about .01.
+    assert abs(risk.mean() - truth.mean()) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore:.*NOT FOR RELEASE")
+def test_a_saved_student_states_the_same_risks_without_the_estimator(fitted, tmp_path):
+    path = tmp_path / "student.skops"
+    save_classifier(fitted.student_, path)
+    student = load_classifier(path)
+    expected = -np.log1p(-fitted.predict_risk(X[:9], BINS))
+    assert np.allclose(student.predict_cumulative_hazard(X[:9]), expected)
+    assert np.allclose(
+        student.predict_cumulative_hazard(X[:9], [3.0])[:, 0], -np.log1p(-fitted.predict_risk(X[:9], 3.0))
+    )
+    assert np.allclose(student.predict(X[:9]), fitted.predict(X[:9]))
+    with pytest.raises(InvalidParameterError, match="fit a LabelMomentsSurvival"):
+        student.steps[-1][1].fit(X, DIED)
+
+
+def test_tables_with_texts_and_other_forms_of_y_are_read(totals):
+    rows = pd.DataFrame({"age": X[:200, 0], "sex": np.where(X[:200, 1] > 0, "f", "m")})
+    public = pd.DataFrame({"age": PUBLIC[:, 0], "sex": np.where(PUBLIC[:, 1] > 0, "f", "m")})
+    texts = np.where(Y["event"], "dead", "alive")[:200]
+    forms = [
+        (Y[:200], {}),
+        (pd.DataFrame({"status": Y["event"][:200].astype(int), "days": Y["time"][:200]}), {}),
+        (pd.DataFrame({"status": texts, "days": Y["time"][:200]}), {"events": ["dead"], "censored": ["alive"]}),
+    ]
+    risks = [model(**more).fit(rows, y, X_public=public).predict_risk(rows, 2.0) for y, more in forms]
+    assert all((one == risks[0]).all() for one in risks)
+    assert len(totals) == 12
+
+
+@pytest.mark.parametrize("bad", [(math.nan, 1), (-1.0, 1), (math.inf, 0), (2.0, 7)])
+def test_a_bad_record_adds_nothing_and_is_not_named(totals, bad):
+    time, event = Y["time"][:100].copy(), Y["event"][:100].astype(int)
+    time[3], event[3] = bad
+    model().fit(X[:100], surv(event, time), X_public=PUBLIC)
+    time[3], event[3] = math.nan, 1
+    model().fit(X[:100], surv(event, time), X_public=PUBLIC)
+    assert all((one == other).all() for one, other in zip(totals[:3], totals[4:7], strict=True))
+    rows = X[:100].copy()
+    rows[3] = math.inf
+    model().fit(rows, Y[:100], X_public=PUBLIC)
+    assert all((one == other).all() for one, other in zip(totals[:3], totals[8:11], strict=True))
+
+
+def test_an_event_after_the_horizon_is_a_censoring_there(totals):
+    for event, time in ((True, 9.0), (False, 8.0), (False, 1e9)):
+        model().fit(X[:3], surv([True, False, event], [0.5, 1.0, time]), X_public=PUBLIC)
+    for later in (totals[4:7], totals[8:11]):
+        assert all((one == other).all() for one, other in zip(totals[:3], later, strict=True))
+
+
+def test_the_record_of_the_first_event_counts_with_its_own_columns(totals):
+    own = {"X_public": PUBLIC}
+    of_people = own | {"public_units": np.arange(300)}
+    people = ["a", "a", "b", "b", "c"]
+    model().fit(X[:5], surv([0, 1, 0, 0, 1], [0.5, 3.0, 2.0, 1.0, 5.0]), units=people, **of_people)
+    # Another order, and one more event later.
+    order, more = [4, 1, 0, 3, 2, 1], surv([1, 1, 0, 0, 0, 1], [5.0, 3.0, 0.5, 1.0, 2.0, 7.0])
+    model().fit(X[order], more, units=["c", "a", "a", "b", "b", "a"], **of_people)
+    model().fit(X[[1, 2, 4]], surv([1, 0, 1], [3.0, 2.0, 5.0]), **own)
+    # The mean of features is of records that count.
+    assert all((one == other).all() for one, other in zip(totals[:3], totals[4:7], strict=True))
+    assert all((one == other).all() for one, other in zip(totals[:3], totals[8:11], strict=True))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_all_sums_are_charged_and_certified(tmp_path, relation):
+    one = LabelMomentsSurvival(BINS, relation=relation, delta=1e-5).fit(X[:500], Y[:500], X_public=PUBLIC)
+    adds = relation == "add-or-remove-one"
+    assert len(one.charges_) == 4 + adds
+    assert 0.999 < one.guarantee_.epsilon <= 1.0
+    table, *residuals = one.charges_[-3:]
+    assert table["entries"] == 10
+    sensitivity = (1.0, 0.5, 0.5) if adds else (math.sqrt(2), 1.0, 1.0)
+    for charge, own in zip((table, *residuals), sensitivity, strict=True):
+        assert math.isclose(math.sqrt(charge["variance"]) / WHOLE, charge["sigma"] * own, rel_tol=1e-6)
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(certificate_of_fit(one)))
+    assert confirmed(path)[0]
+    assert abs(one.readable_share_.share - 1) < 6 * one.readable_share_.error
+    assert not any("declared classes" in text for text in one.guarantee_.assumptions)
+
+
+def test_the_share_of_readable_records_is_that_of_the_life_table():
+    time = np.where(np.arange(2000) % 4, Y["time"], math.nan)
+    share = model(epsilon=3.0).fit(X, surv(Y["event"], time), X_public=PUBLIC).readable_share_
+    assert abs(share.share - 0.75) < 5 * share.error < 0.1
+
+
+def test_a_ledger_is_charged_once_and_refuses_what_does_not_fit(tmp_path, totals):
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    account = ledger.open_account("patients", epsilon=1.1, delta=1e-4)
+    one = LabelMomentsSurvival(BINS, delta=1e-5)
+    one.fit(X[:50], Y[:50], X_public=PUBLIC, ledger=account)
+    with pytest.raises(BudgetError):
+        clone(one).fit(X[:50], Y[:50], X_public=PUBLIC, ledger=account)
+    assert len(totals) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "more", "words"),
+    [
+        ({"bins": [1.0]}, {}, "has 1 entries"),
+        ({"bins": ()}, {}, "has 0 entries"),
+        ({"bins": [2.0, 1.0]}, {}, "must ascend"),
+        ({"bins": 5}, {}, "bins=5 is not a list"),
+        ({"events": 1}, {}, "events=1 is not a list of codes"),
+        ({"events": [1], "censored": [1]}, {}, "no code twice"),
+        ({"epsilon": -1.0}, {}, "epsilon"),
+        ({"relation": "none"}, {}, "relation"),
+        ({}, {"X_public": None}, "X_public is missing"),
+        ({}, {"X_public": np.ones((300, 2))}, "entries are all the same"),
+        ({}, {"X_public": PUBLIC[:1]}, "entries are all the same"),
+        ({}, {"X_public": np.ones((300, 3))}, "lacks the columns"),
+        ({}, {"sample_weight": np.ones(50)}, "sample_weight"),
+        ({}, {"y": Y[:20]}, "20 labels"),
+        ({}, {"y": None}, "y to be passed"),
+        ({}, {"y": Y["time"][:50]}, "two fields"),
+        ({}, {"y": list(zip(Y["event"][:50], Y["time"][:50], strict=True))}, "two fields"),
+        ({}, {"y": surv(Y["time"][:50], Y["event"][:50])}, "event first"),
+        ({}, {"y": pd.DataFrame({"e": Y["event"][:50], "t": pd.to_datetime(["2020-01-01"] * 50)})}, "dates"),
+        ({}, {"units": np.arange(9)}, "units"),
+    ],
+)
+def test_what_public_settings_and_public_rows_show_is_refused_before_anything_is_charged(totals, settings, more, words):
+    given = {"y": Y[:50], "X_public": PUBLIC} | more
+    y = given.pop("y")
+    with pytest.raises((InvalidParameterError, DataError), match=words):
+        model(**settings).fit(X[:50], y, **given)
+    assert not totals
+
+
+def test_two_hundred_bins_and_times_far_from_the_bins_are_fitted():
+    many = model(bins=np.linspace(0.05, 10, 200)).fit(X[:200], Y[:200], X_public=PUBLIC[:50])
+    far = model(bins=[1e6, 2e6]).fit(X[:200], Y[:200], X_public=PUBLIC)
+    nobody = model().fit(X[:200], surv(np.zeros(200, dtype=bool), Y["time"][:200]), X_public=PUBLIC)
+    for one in (many, far, nobody):
+        risks = one.predict_risk(X[:9], one.unique_times_)
+        assert np.isfinite(risks).all()
+        assert ((risks >= 0) & (risks <= 1)).all()
