@@ -1,6 +1,7 @@
 """Imports point downwards and never in a circle, libraries stay behind their fences, and bad habits become fewer."""
 
 import ast
+import functools
 import re
 import runpy
 import types
@@ -123,7 +124,8 @@ STRUCTURE = {
     # Two are life tables: the sum and what follows from it, and the class whose `fit` checks rows.
     # Three are runs whose target is a number: kinds of targets, columns and figures of a number, and its page.
     # Eleven are of several sites: parts of noise, terms, masks, messages, the exchange, charges, sums that all sites
-    # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run, its page and its options.
+    # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run,
+    # its page and its options.
     "modules": 241,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
@@ -153,9 +155,21 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@functools.cache
+def nodes_of(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_nodes():
+    """Millions of objects would slow down every test that comes later in this process."""
+    yield
+    nodes_of.cache_clear()
+
+
 def imports(source: str) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -184,7 +198,7 @@ def offences(here: str, source: str) -> list[str]:
 def names_module_of(room: str, source: str) -> bool:
     """Return whether a string is a module of a room, or a place in the module, as `import_module` takes them."""
     module = re.compile(rf"(dpensemble)?\.{room}(\.\w+)*(:\w+)?")
-    strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    strings = (node.value for node in nodes_of(source) if isinstance(node, ast.Constant))
     return any(isinstance(text, str) and module.fullmatch(text) for text in strings)
 
 
@@ -236,7 +250,7 @@ def test_the_command_line_and_the_package_itself_use_the_server():
 def lines_of(where, source):
     """Return lines that import discrete noise, and lines that charge a meter for a sum, outside their one place."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         noise = isinstance(node, ast.ImportFrom) and "DiscreteNoise" in {alias.name for alias in node.names}
         if noise and where.split("/")[0] not in {"releases", "teachers"}:
             found.append(f"{where}:{node.lineno} imports DiscreteNoise")
@@ -249,7 +263,7 @@ def lines_of(where, source):
 
 def noise_made(source):
     """Return how often a module makes discrete noise."""
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes_of(source) if isinstance(node, ast.Call)]
     return sum("DiscreteNoise" in {getattr(call, "id", None), getattr(call, "attr", None)} for call in calls)
 
 
@@ -329,7 +343,8 @@ def circles(imported: dict[str, set[str]]) -> list[set[str]]:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
-    return {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    # The first node of a walk is the module.
+    return {module_name(path): nodes_of(path.read_text(encoding="utf-8"))[0] for path in PACKAGE.rglob("*.py")}
 
 
 def circles_of(trees: dict[str, ast.Module]) -> list[set[str]]:
