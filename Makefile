@@ -19,29 +19,32 @@ demo: $(VENV)/.installed
 # The library with what its tests need. Other targets do this themselves.
 installed: $(VENV)/.installed-dev
 
+# A process takes tests from the other one when it has none left, so that most files stay in one process.
+SPREAD := -n $(JOBS) --dist worksteal
+
 # Without the tests that run at night.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q -m "not nightly"
+	$(BIN)/python -m pytest $(SPREAD) -q -m "not nightly"
 
 # Without slow tests and the examples in docstrings: less than a minute on two cores.
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q tests -m "not slow" --durations=10
+	$(BIN)/python -m pytest $(SPREAD) -q tests -m "not slow" --durations=10
 
-# Only the tests that run at night, which make test leaves out. A file stays in one process, for what its tests share.
+# Only the tests that run at night, which make test leaves out.
 test-nightly: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -q -m nightly
+	$(BIN)/python -m pytest $(SPREAD) -q -m nightly
 
 # Every test; run this when accounting, laws or releases changed.
 test-all: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	$(BIN)/python -m pytest $(SPREAD) -q
 
 # Measures tests, which decides which of them are slow or run at night: make durations ARGS=tests/server
 durations: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q --write-durations $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) -q --write-durations $(ARGS)
 
 # What runs in other processes (the command line in some tests, workers of joblib) is not seen.
 coverage: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -q --cov --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) -q --cov --cov-report=term $(ARGS)
 
 check: lint types docs test
 
@@ -91,7 +94,7 @@ dist: $(VENV)/bin/python
 # The lower bounds in pyproject.toml: the fast tests with every dependency at its oldest. Old releases beside new
 # ones of what they depend on may announce what will be removed one day; that is no error here.
 oldest: $(OLDEST)/.installed
-	$(OLDEST)/bin/python -m pytest -n $(JOBS) -q tests -m "not slow" -W default::DeprecationWarning
+	$(OLDEST)/bin/python -m pytest $(SPREAD) -q tests -m "not slow" -W default::DeprecationWarning
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/exact_accounting.py

@@ -44,9 +44,17 @@ def patterns():
     return night, [re.compile(line.removeprefix(_BY_DAY)) for line in lines if line.startswith(_BY_DAY)]
 
 
-def matches(item, those):
-    """Return whether a test's name matches one of these patterns."""
-    return any(pattern.search(item.nodeid) for pattern in those)
+def matching(items, those):
+    """Return the tests whose names match one of these patterns."""
+    # Most patterns begin with the file, and most files have none: a file is compared once, and then its tests.
+    files = {item.nodeid.partition("::")[0] for item in items}
+    of_file = {file: [one for one in those if _may_be_in(file, one.pattern)] for file in files}
+    return {item for item in items if any(one.search(item.nodeid) for one in of_file[item.nodeid.partition("::")[0]])}
+
+
+def _may_be_in(file, pattern):
+    begin = re.match(r"\^((?:[\w/]|\\\.)+)::", pattern)
+    return begin is None or begin[1].replace("\\.", ".") == file
 
 
 def values_of(item):
@@ -82,8 +90,8 @@ def pytest_collection_modifyitems(items):
     """Mark tests by their measured time."""
     measured, (at_night, by_day) = json.loads(FILE.read_text(encoding="utf-8")), patterns()
     seconds = {item: measured.get(item.nodeid, 0.0) for item in items}
-    kept = {item for item in items if matches(item, by_day)}
-    nightly = {item for item in items if seconds[item] > NIGHTLY or matches(item, at_night)} - kept
+    kept = matching(items, by_day)
+    nightly = ({item for item in items if seconds[item] > NIGHTLY} | matching(items, at_night)) - kept
     tests = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec") and item not in nightly | kept:

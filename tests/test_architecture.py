@@ -1,6 +1,7 @@
 """Imports point downwards and never in a circle, libraries stay behind their fences, and bad habits become fewer."""
 
 import ast
+import functools
 import re
 import runpy
 import types
@@ -158,9 +159,21 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@functools.cache
+def nodes_of(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_nodes():
+    """Millions of objects would slow down every test that comes later in this process."""
+    yield
+    nodes_of.cache_clear()
+
+
 def imports(source: str) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -189,7 +202,7 @@ def offences(here: str, source: str) -> list[str]:
 def names_module_of(room: str, source: str) -> bool:
     """Return whether a string is a module of a room, or a place in the module, as `import_module` takes them."""
     module = re.compile(rf"(dpensemble)?\.{room}(\.\w+)*(:\w+)?")
-    strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    strings = (node.value for node in nodes_of(source) if isinstance(node, ast.Constant))
     return any(isinstance(text, str) and module.fullmatch(text) for text in strings)
 
 
@@ -241,7 +254,7 @@ def test_the_command_line_and_the_package_itself_use_the_server():
 def lines_of(where, source):
     """Return lines that import discrete noise, and lines that charge a meter for a sum, outside their one place."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         noise = isinstance(node, ast.ImportFrom) and "DiscreteNoise" in {alias.name for alias in node.names}
         if noise and where.split("/")[0] not in {"releases", "teachers"}:
             found.append(f"{where}:{node.lineno} imports DiscreteNoise")
@@ -254,7 +267,7 @@ def lines_of(where, source):
 
 def noise_made(source):
     """Return how often a module makes discrete noise."""
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes_of(source) if isinstance(node, ast.Call)]
     return sum("DiscreteNoise" in {getattr(call, "id", None), getattr(call, "attr", None)} for call in calls)
 
 
@@ -334,7 +347,8 @@ def circles(imported: dict[str, set[str]]) -> list[set[str]]:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
-    return {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    # The first node of a walk is the module.
+    return {module_name(path): nodes_of(path.read_text(encoding="utf-8"))[0] for path in PACKAGE.rglob("*.py")}
 
 
 def circles_of(trees: dict[str, ast.Module]) -> list[set[str]]:

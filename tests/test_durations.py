@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from .durations import SLOW, patterns, repeats
+from .durations import SLOW, _may_be_in, patterns, repeats
 
 DEAR = 10 * SLOW
 
@@ -47,3 +47,11 @@ def test_patterns_are_read():
     night, day = patterns()
     assert any(pattern.search("tests/golden/test_golden.py::test") for pattern in night)
     assert [pattern.pattern for pattern in day if pattern.search("tests/test_architecture.py::test")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "may_be"),
+    [(r"^tests/a\.py::test_one", True), (r"^tests/b\.py::", False), (r"^tests/.*_is_caught", True), ("test_one", True)],
+)
+def test_only_patterns_that_begin_with_another_file_are_left_out(pattern, may_be):
+    assert _may_be_in("tests/a.py", pattern) == may_be

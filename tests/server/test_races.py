@@ -81,15 +81,16 @@ def test_a_ledger_that_was_open_before_the_forks_never_passes_the_budget(ledger)
     assert ledger.verify().grants == 2
 
 
-def test_24_processes_never_pass_one_budget_in_100_rounds(ledger, where):
-    for number in range(100):
+def test_24_processes_never_pass_one_budget_in_40_rounds(ledger, where):
+    """`scripts/ledger_races.py` runs a thousand rounds."""
+    for number in range(40):
         name = f"round {number}"
         account = ledger.open_account(name, epsilon=1, delta=1e-5, filter="basic")
         # Eighths are exact, so eight fit, in any order.
         codes = together(24, lambda _, name=name: race(where, name, 8))
         assert sorted(codes) == [0] * 8 + [3] * 16
         assert account.state().left.loss == 0
-    assert ledger.verify().grants == 800
+    assert ledger.verify().grants == 320
 
 
 def test_12_processes_share_one_grant_and_agree_on_every_key(patients, where, tmp_path):

@@ -49,6 +49,8 @@ _MONTHS = {
     )
     for name in names.split()
 }
+#: What each part of a format looks like at least. Months by name are compared with all their names where they are read.
+_SHAPES = {"%Y": r"\d{4}", "%y": r"\d{2}", "%m": r"\d{1,2}", "%d": r"\d{1,2}", "%b": r"[^\W\d_]{3}", " ": r"\s+"}
 _ENGLISH = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH = r"(?P<B>[^\W\d_]{3,10})\.?"
 _NAMED = {
@@ -108,7 +110,9 @@ def _are_dates(texts: pd.Series, formats: Sequence[str]) -> list[str]:
     days = _Days.of(texts)
     if days.begin_as_dates().mean() < _NEARLY_ALL:
         return []
-    return [one for one in formats if days.are_dates(one).mean() >= _NEARLY_ALL]
+    # Comparing shapes takes much less time than reading dates.
+    likely = [one for one in formats if days.have_shape_of(one).mean() >= _NEARLY_ALL]
+    return [one for one in likely if days.are_dates(one).mean() >= _NEARLY_ALL]
 
 
 class _Days(NamedTuple):
@@ -133,20 +137,30 @@ class _Days(NamedTuple):
         """Return which entries begin with a digit, or with a word and a digit."""
         return np.array([*map(bool, self.texts), False])[self.places]
 
+    def have_shape_of(self, how: str) -> NDArray[np.bool_]:
+        """Return which entries look like dates in one of the formats that are tried. An entry that is a date does."""
+        days, how = self._written_as(how)
+        shape = re.compile("".join(_SHAPES.get(part, re.escape(part)) for part in re.findall("%?.", how)))
+        return np.array([*(shape.fullmatch(day) is not None for day in days), False])[self.places]
+
     def in_format(self, how: str) -> pd.Series:
         """Return the day of each distinct text, missing for a text that is not a date."""
-        days = self.texts
-        if "%B" in how:
-            order = "Bd" if how.index("%B") < how.index("%d") else "dB"
-            days = [_with_english_month(text, order, 4 if "%Y" in how else 2) for text in days]
-            how = "%d %b %Y" if "%Y" in how else "%d %b %y"
-        elif " " not in how:
-            days = [re.split("[ T]", text, maxsplit=1)[0] for text in days]
-        dates = pd.to_datetime(pd.Series(days, dtype=object), format=how, errors="coerce")
+        days, plain = self._written_as(how)
+        dates = pd.to_datetime(pd.Series(days, dtype=object), format=plain, errors="coerce")
         if "%y" in how:
             # Python would read 30 to 68 as years of this century.
             dates = dates.where(~(dates.dt.year >= PIVOT + 100), dates - pd.DateOffset(years=100))
         return dates
+
+    def _written_as(self, how: str) -> tuple[list[str], str]:
+        """Return what is read of each distinct text, and by which format: the names of months are in English."""
+        if "%B" in how:
+            order, length = "Bd" if how.index("%B") < how.index("%d") else "dB", 4 if "%Y" in how else 2
+            days = [_with_english_month(text, order, length) for text in self.texts]
+            return days, "%d %b %Y" if "%Y" in how else "%d %b %y"
+        # A long s is an s where case is ignored, but pandas looks up the month by its letters and fails.
+        days = ["" if "\u017f" in text else text for text in self.texts] if "%b" in how else self.texts
+        return days if " " in how else [re.split("[ T]", text, maxsplit=1)[0] for text in days], how
 
     def are_dates(self, how: str) -> NDArray[np.bool_]:
         """Return which entries are dates in a format."""
