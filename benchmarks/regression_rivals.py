@@ -41,9 +41,9 @@ GRID = tuple(Settings(clip, way, hidden) for hidden in (0, 16) for clip in _CLIP
 def dp_gd(rows: np.ndarray, targets: np.ndarray, test: np.ndarray, mu: float, seed: int, how: Settings) -> np.ndarray:
     """Return predictions for test rows. Targets are about -1 to 1, and rows end with a constant.
 
-    A replaced record moves a sum of clipped gradients by at most twice the clip, so `steps` sums with Gaussian noise of
-    deviation s are one Gaussian mechanism with mu = 2 clip sqrt(steps) / s. Source: Dong, Roth and Su 2022, "Gaussian
-    differential privacy", Corollary 3.3. The number of rows is public.
+    A replaced record moves a sum of clipped gradients by at most twice the clip. With Gaussian noise of deviation s,
+    `steps` such sums are one Gaussian mechanism with mu = 2 clip sqrt(steps) / s. Source: Dong, Roth and Su 2022,
+    "Gaussian differential privacy", Corollary 3.3. The number of rows is public.
     """
     noise = np.random.default_rng((seed, 1))
     parameters = _start(rows.shape[1], how.hidden, seed)
@@ -59,7 +59,7 @@ def dp_gd(rows: np.ndarray, targets: np.ndarray, test: np.ndarray, mu: float, se
 
 
 def _start(columns: int, hidden: int, seed: int) -> Arrays:
-    """Return the first parameters, with which every prediction is 0."""
+    """Return the first parameters. They predict 0 for every row."""
     if not hidden:
         return [np.zeros(columns)]
     return [np.random.default_rng(seed).normal(size=(columns, hidden)), np.zeros(hidden + 1)]

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 WITH_A_CLOCK = {
     "tests/deadline.py": "ends tests that hang",
     "tests/sites/test_exchange.py": "sets a wrong clock, and reads none",
+    "tests/sites/test_bad_input.py": "sets a wrong clock, and reads none",
     "tests/durations.py": "measures tests, and decides none",
     "tests/clusters/test_dask.py": "teachers that take a while, so that a worker can be killed in the middle",
     "tests/server/test_sign_in.py": "waits for what a lock prevents, and passes whatever comes first",

@@ -260,7 +260,7 @@ def test_without_noise_the_fit_is_that_of_the_likelihood_without_privacy(people,
     assert np.abs(chances.mean(axis=0) - np.bincount(cells, minlength=21) / len(cells)).max() < 2e-3
 
 
-def test_a_first_round_that_ignores_who_is_censored_is_caught(people, monkeypatch):
+def test_a_first_round_that_ignores_who_is_censored_is_caught(people, plant):
     """A planted bug: the same chance of censoring for every row moves the largest effect by more than .1."""
     features, cells, own, _ = people
     public = PublicRows(features, np.arange(4), 2)
@@ -271,7 +271,7 @@ def test_a_first_round_that_ignores_who_is_censored_is_caught(people, monkeypatc
         seen = step(self, number, baseline, along, around)
         return seen._replace(slope=seen.slope * (number == 0))
 
-    monkeypatch.setattr(Round, "seen", alike)
+    plant(Round, "seen", alike)
     wrong = fit_hazards(first, own, public, n_units=len(cells))
     assert abs(wrong.coefficients[0, 0] - right.coefficients[0, 0]) > 0.1
 

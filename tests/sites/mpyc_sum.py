@@ -4,12 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from mpyc.runtime import mpc
-
 PRIME = 2**89 - 1
 
 
 async def main():
+    from mpyc.runtime import mpc
+
     folder = Path(sys.argv[-1])
     async with mpc:
         own = json.loads((folder / "noisy.json").read_text())[mpc.pid]
@@ -23,4 +23,7 @@ async def main():
             (folder / "sum.json").write_text(json.dumps(signed))
 
 
-mpc.run(main())
+if __name__ == "__main__":
+    from mpyc.runtime import mpc
+
+    mpc.run(main())

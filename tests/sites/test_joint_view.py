@@ -23,6 +23,7 @@ from dpensemble._random import noise_source
 from dpensemble.cost import noise_variance
 from dpensemble.releases.parts import SiteNoise
 from dpensemble.sites import masks
+from tests.deadline import GUARD
 from tests.sites.parties import QUERY, Crew, play
 
 #: Sites and colluding ones: one, and all but two.
@@ -87,7 +88,7 @@ def test_masks_hide_each_honest_site(n_sites, colluding):
 
 
 @pytest.mark.parametrize("planted", ["one mask for all sums", "no mask between honest sites"])
-def test_a_reused_or_missing_mask_is_noticed(monkeypatch, planted):
+def test_a_reused_or_missing_mask_is_noticed(plant, planted):
     ordinary = masks._stream
 
     def stream(key, public, pair, transcript, n):
@@ -96,7 +97,7 @@ def test_a_reused_or_missing_mask_is_noticed(monkeypatch, planted):
         return ordinary(key, public, pair, transcript, n) * np.uint64(pair != ["a", "b"])
 
     crew = a_crew(4, 2, 600)
-    monkeypatch.setattr(masks, "_stream", stream)
+    plant(masks, "_stream", stream)
     for number in (0, 1):
         play(crew, number)
     assert not hidden(crew)
@@ -165,6 +166,6 @@ def test_mpyc_computes_the_same_sum(tmp_path):
     (tmp_path / "noisy.json").write_text(json.dumps([[int(one) for one in numbers] for numbers in noisy]))
     script = Path(__file__).with_name("mpyc_sum.py")
     subprocess.run(
-        [sys.executable, str(script), "-M3", "--no-log", str(tmp_path)], check=True, env={**os.environ}, timeout=120
+        [sys.executable, str(script), "-M3", "--no-log", str(tmp_path)], check=True, env={**os.environ}, timeout=GUARD
     )
     assert json.loads((tmp_path / "sum.json").read_text()) == opened.tolist()

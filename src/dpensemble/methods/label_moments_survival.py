@@ -100,7 +100,7 @@ class LabelMomentsSurvival(ReadsTables):
     >>> model = LabelMomentsSurvival(bins=range(5, 55, 5), epsilon=1.0, insecure_release_seed=0)
     >>> model = model.fit(X, y, X_public=rng.normal(size=(1000, 2)))
     >>> model.predict_risk([[2.0, 0.0], [-2.0, 0.0]], t=20).round(1).tolist()
-    [1.0, 0.1]
+    [1.0, 0.2]
     """
 
     name: ClassVar[str] = "label-moments-survival"
