@@ -309,6 +309,35 @@ def summary(path: Path) -> str:
     return "\n".join(lines)
 
 
+_PRIVATE = (
+    *("ours", "DP-GD linear", "DP-GD network", "DP-GD linear, best by test rows", "DP-GD network, best by test rows"),
+    *("AdaSSP + histogram", "DP-EBM", "diffprivlib"),
+)
+
+
+def ranks(path: Path) -> str:
+    """Return R2 of all private methods in Markdown, for the splits and draws that all have, and mean ranks.
+
+    The rank of a method counts the settings that are best by test rows, so these have an advantage.
+    """
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    frame = pd.DataFrame([dict(zip(_FIT, one.pop("fit"), strict=True)) | one for one in rows])
+    frame = frame[frame.method.isin(_PRIVATE) & (frame.seed == 0)]
+    lines = []
+    for epsilon in sorted(set(frame.epsilon)):
+        means = frame[frame.epsilon == epsilon].groupby(["table", "method"], sort=False)["r2"].mean().unstack()
+        means = means[list(_PRIVATE)]
+        lines += [
+            f"\nEpsilon {epsilon:g}:\n",
+            f"| table | {' | '.join(_PRIVATE)} |",
+            "|---" * (len(_PRIVATE) + 1) + "|",
+        ]
+        lines += [f"| {table} | {' | '.join(map(_short, row))} |" for table, row in means.iterrows()]
+        order = means.rank(axis=1, ascending=False).mean()
+        lines.append(f"| mean rank | {' | '.join(f'{order[one]:.1f}' for one in _PRIVATE)} |")
+    return "\n".join(lines)
+
+
 def _short(value: float) -> str:
     return "< -1" if value < -1 else f"{value:.3f}"
 
@@ -324,6 +353,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.summary:
         print(summary(given.file))
+        print(ranks(given.file))
         return
     warnings.simplefilter("ignore")
     measure(given.file, given.splits, given.draws, given.epsilons)

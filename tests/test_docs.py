@@ -21,7 +21,7 @@ WRITTEN = [
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *WRITTEN]
 WORDS = runpy.run_path(str(ROOT / "scripts" / "page_words.py"))
 #: Words of prose on all written pages together. Shorten another page before you raise the number.
-MOST_WORDS = 31_145
+MOST_WORDS = 31_280
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"^\| (?P<what>(?:fixed|fresh)[^|]*) \| (?P<answers>[\d,]+) \|$", re.MULTILINE)
