@@ -11,7 +11,7 @@ UGLY = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "ugly_value
 
 # Warnings are lines on the screen there, as they are for people.
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("tables", "seed"), [(2, 0), (1, 21), (200, 1000)])
+@pytest.mark.parametrize(("tables", "seed"), [(2, 0), (1, 21), *((100, 1000 + 100 * part) for part in range(5))])
 def test_no_ugly_table_is_read_as_something_else(tables, seed, capsys):
     """By day two tables, and one of which a typed 1,383 stood beside stored numbers."""
     outcome = UGLY["run"](tables, seed)
