@@ -777,7 +777,8 @@ def test_any_text_names_a_column(tmp_path, monkeypatch, names, capsys):
     student = dpensemble.load_classifier(tmp_path / "run" / "student.skops")
     chances = student.predict_proba(new)
     assert np.array_equal(
-        student.predict_proba(new.select(new.schema.names[::-1]).append_column("more", new["size"])), chances
+        student.predict_proba(new.select(new.schema.names[::-1]).append_column("a further column", new["size"])),
+        chances,
     )
     parts = student.explain(new).parts(0)
     assert {part.column for part in parts} <= set(new.schema.names)
