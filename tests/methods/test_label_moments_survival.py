@@ -13,7 +13,6 @@ from dpensemble.certificates import certificate_of_fit, confirmed
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
-from dpensemble.releases import SumReleaser
 
 BINS = [1.0, 2.0, 4.0, 8.0]
 RNG = np.random.default_rng(0)
@@ -39,19 +38,6 @@ def model(**settings):
 @pytest.fixture(scope="module")
 def fitted():
     return model(epsilon=3.0).fit(X, Y, X_public=PUBLIC)
-
-
-@pytest.fixture
-def totals(monkeypatch):
-    """The exact sums that reach the releaser: mean, life table and two rounds of each fit."""
-    seen, draw = [], SumReleaser.charge_and_draw
-
-    def heard(self, query, total, share, **more):
-        seen.append(total.astype(float))
-        return draw(self, query, total, share, **more)
-
-    monkeypatch.setattr(SumReleaser, "charge_and_draw", heard)
-    return seen
 
 
 def test_curves_and_risks_have_the_forms_that_metrics_of_scikit_survival_take(fitted):

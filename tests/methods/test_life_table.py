@@ -15,22 +15,8 @@ from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.methods import life_table
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
-from dpensemble.releases import SumReleaser
 
 BINS = [1.0, 2.0, 4.0]
-
-
-@pytest.fixture
-def totals(monkeypatch):
-    """The exact sums that reach the releaser, which are those that are charged."""
-    seen, draw = [], SumReleaser.charge_and_draw
-
-    def heard(self, query, total, share, **more):
-        seen.append(total.astype(float))
-        return draw(self, query, total, share, **more)
-
-    monkeypatch.setattr(SumReleaser, "charge_and_draw", heard)
-    return seen
 
 
 def fitted(times, events, *, units=None):

@@ -159,7 +159,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_charged(n_classes, thin, relat
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_no_unit_of_several_records_moves_a_sum_by_more_than_its_weight(n_classes, weight, relation):
     worst = 0.0
-    for rows, thin, kind, seed in product(MAPS.values(), (False, True), ROUNDS, range(2)):
+    for rows, thin, kind, seed in product(MAPS.values(), (False, True), ROUNDS, range(4)):
         ratio, _ = largest_ratio(
             rows,
             thin=thin,

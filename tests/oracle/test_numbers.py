@@ -22,8 +22,8 @@ from dpensemble.moments.residuals import (
 )
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, SumReleaser
-from tests.records import records_behind
+from dpensemble.releases import SumReleaser
+from tests.records import made_up_sums, records_behind
 
 RANGE = NumberRange(0.0, 100.0)
 #: Numbers beyond, at and inside the range.
@@ -132,15 +132,6 @@ CHANGED = [[(1, 1.0)], [(0, 99.0)], [(0, -3.0), (0, 40.0), (0, 70.0)], [(2, 33.0
 
 def totals(monkeypatch, units_of, relation):
     """Run `fit` on units, each a list of ``(row, target)``, and return every exact sum, its query and sensitivity."""
-    found = []
-
-    def made_up(self, query, total, share, *, weight=1.0):
-        found.append((total.astype(np.float64), query.sensitivity(self.relation)))
-        self.meter.charge(self.meter.sigma(share), variance=2**60, entries=total.size)
-        self.released.append(ReleasedSum(query.description))
-        noisy = np.random.default_rng(len(found)).uniform(0, 3 * WHOLE, size=total.shape)
-        return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
-
     X = np.array([POINTS[row] for unit in units_of for row, _ in unit])
     y = np.array([target for unit in units_of for _, target in unit])
     names = [number for number, unit in enumerate(units_of) for _ in unit]
@@ -149,7 +140,7 @@ def totals(monkeypatch, units_of, relation):
         insecure_release_seed=0,
     )  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(SumReleaser, "charge_and_draw", made_up)
+        found = made_up_sums(patch)
         patch.setattr("dpensemble.methods.label_moments_regressor.provable", lambda *_: True)
         model.fit(X, y, X_public=PUBLIC, units=names, public_units=np.arange(len(PUBLIC)))
     return found

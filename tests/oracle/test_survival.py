@@ -22,8 +22,8 @@ from dpensemble.moments.survival import (
 )
 from dpensemble.moments.whole import WHOLE
 from dpensemble.relations import Relation
-from dpensemble.releases import ReleasedSum, SumReleaser
-from tests.records import records_behind
+from dpensemble.releases import SumReleaser
+from tests.records import made_up_sums, records_behind
 
 ENDS = np.array([1.0, 2.0, 4.0])
 BAD = -1
@@ -157,21 +157,12 @@ CHANGED = [
 
 def totals(monkeypatch, units_of, relation):
     """Run `fit` on units, each a list of ``(row, event, time)``, and return every exact sum and its sensitivity."""
-    found = []
-
-    def made_up(self, query, total, share, *, weight=1.0):
-        found.append((total.astype(np.float64), query.sensitivity(self.relation)))
-        self.meter.charge(self.meter.sigma(share), variance=2**60, entries=total.size)
-        self.released.append(ReleasedSum(query.description))
-        noisy = np.random.default_rng(len(found)).uniform(0, 3 * WHOLE, size=total.shape)
-        return query.read(noisy / query.unit / weight, 2**30 / query.unit / weight)
-
     rows, events, times = zip(*(record for unit in units_of for record in unit), strict=True)
     names = [number for number, unit in enumerate(units_of) for _ in unit]
     y = np.rec.fromarrays([np.array(events), np.array(times)], names="event,time")
     model = LabelMomentsSurvival(ENDS, epsilon=50.0, delta=1e-3, relation=relation, insecure_release_seed=0)
     with monkeypatch.context() as patch:
-        patch.setattr(SumReleaser, "charge_and_draw", made_up)
+        found = made_up_sums(patch)
         model.fit(POINTS[list(rows)], y, X_public=PUBLIC, units=names, public_units=np.arange(len(PUBLIC)))
     return found
 

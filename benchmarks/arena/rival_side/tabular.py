@@ -56,14 +56,7 @@ def dp_ebm(split: Split, classes: int, epsilon: float, delta: float, seed: int) 
     from interpret.privacy import DPExplainableBoostingClassifier  # noqa: PLC0415
 
     private, public, test = split.frames()
-    # A column without a range says nothing, and cannot be binned.
-    kept = [name for name in public if public[name].nunique() > 1]
-    kinds = ["continuous" if pd.api.types.is_numeric_dtype(public[name]) else "nominal" for name in kept]
-    ranges = {
-        name: (float(public[name].min()), float(public[name].max()))
-        for name, kind in zip(kept, kinds, strict=True)
-        if kind == "continuous"
-    }
+    kept, kinds, ranges = described(public)
     model = DPExplainableBoostingClassifier(
         feature_names=kept,
         feature_types=kinds,
@@ -76,6 +69,19 @@ def dp_ebm(split: Split, classes: int, epsilon: float, delta: float, seed: int) 
         random_state=seed,
     )
     return aligned(model.fit(private[kept], split.y), test[kept], classes)
+
+
+def described(public: pd.DataFrame) -> tuple[list[str], list[str], dict[str, tuple[float, float]]]:
+    """Return the columns that DP-EBM gets, their kinds, and ranges of those that hold numbers, by public rows."""
+    # A column without a range says nothing, and cannot be binned.
+    kept = [name for name in public if public[name].nunique() > 1]
+    kinds = ["continuous" if pd.api.types.is_numeric_dtype(public[name]) else "nominal" for name in kept]
+    ranges = {
+        name: (float(public[name].min()), float(public[name].max()))
+        for name, kind in zip(kept, kinds, strict=True)
+        if kind == "continuous"
+    }
+    return kept, kinds, ranges
 
 
 def bounds(public: np.ndarray, beyond: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

@@ -605,16 +605,16 @@ def csv_chunks(path: Path, how: CSVFormat, rows: int, like: Expected | None = No
 def csv_layout(path: Path, how: CSVFormat, *, like: Expected | None = None, public: bool = False) -> CSVLayout:
     """Return the layout of a file. Records of a file that is not `public` do not decide it."""
     like = Expected() if like is None else like
-    if is_pipe(path) or not path.exists():
+    if not public or is_pipe(path) or not path.exists():
         return _layout(path, how, like, public)
     state = path.stat()
-    return _known_layout(path, how, like, public, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return _public_layout(path, how, like, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=16)
-def _known_layout(path: Path, how: CSVFormat, like: Expected, public: bool, *_: int) -> CSVLayout:
-    """Return the layout of a file in one state. A run asks several times, and a thousand lines may decide it."""
-    return _layout(path, how, like, public)
+def _public_layout(path: Path, how: CSVFormat, like: Expected, *_: int) -> CSVLayout:
+    """Return the layout of a public file in one state. A run asks several times, and a thousand lines may decide it."""
+    return _layout(path, how, like, public=True)
 
 
 def _layout(path: Path, how: CSVFormat, like: Expected, public: bool) -> CSVLayout:

@@ -153,7 +153,7 @@ class _Days(NamedTuple):
         return dates
 
     def _written_as(self, how: str) -> tuple[list[str], str]:
-        """Return what is read of each distinct text, and by which format: the names of months are in English."""
+        """Return the part of each distinct text that is read, with English months, and its format."""
         if "%B" in how:
             order, length = "Bd" if how.index("%B") < how.index("%d") else "dB", 4 if "%Y" in how else 2
             days = [_with_english_month(text, order, length) for text in self.texts]

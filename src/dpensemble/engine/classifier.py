@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -71,10 +71,7 @@ def texts_of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[
 def texts_of_numbers(relation: Relation, has_units: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of moments of a number, one sentence each."""
     changes = {"declared classes": "the declared range", "its student and labels": "its predictions and intervals"}
-    texts = texts_of_moments(relation, has_units, by_group=False)
-    for old, new in changes.items():
-        texts = tuple(text.replace(old, new) for text in texts)
-    return texts
+    return _texts_with(changes, relation, has_units)
 
 
 def texts_of_times(relation: Relation, has_units: bool) -> tuple[str, ...]:
@@ -84,6 +81,11 @@ def texts_of_times(relation: Relation, has_units: bool) -> tuple[str, ...]:
         "its student and labels": "its risks and curves",
         UNITS_TOGETHER: FIRST_EVENT,
     }
+    return _texts_with(changes, relation, has_units)
+
+
+def _texts_with(changes: Mapping[str, str], relation: Relation, has_units: bool) -> tuple[str, ...]:
+    """Return the assumptions of label moments, with other words for what a method has in place of classes."""
     texts = texts_of_moments(relation, has_units, by_group=False)
     for old, new in changes.items():
         texts = tuple(text.replace(old, new) for text in texts)

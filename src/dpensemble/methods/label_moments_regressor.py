@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
@@ -41,7 +42,7 @@ from dpensemble.relations import Relation
 from dpensemble.releases import ReleasedTable
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, zeroes_bad
-from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.checked import RowCheck, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.rows.source import Read, RowSource
 
@@ -224,13 +225,13 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             declared = self._range()
             rows = PreparedRows(self, X_public)
             rows.warn(units)
-            X, y, public = arguments.checked_tables(self, rows.private(X), arguments.required(y), rows.X_public)
-            numbers = arguments.public_unit_numbers(public_units, len(public))
-            owners = Owners.of(units, len(X), zeroes=zeroes_bad(self))
-            check = row_check(self, public, declared, UnitsByPlace.of_owners(owners))
-            records = CheckedRecords.in_memory(X, y, check)
-            whose = PublicUnits(numbers, private=owners.units is not None)
-            self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, owners.n_units, fewest_units))
+
+            def check(public: pd.DataFrame, owners: Owners) -> RowCheck:
+                return row_check(self, public, declared, UnitsByPlace.of_owners(owners))
+
+            of_whom = (units, public_units, fewest_units)
+            steps = _NumberSteps.in_memory(self, rows, X, arguments.required(y), check, of_whom)
+            self.result_ = run_steps(steps)
             rows.publish(self)
         return self
 
@@ -392,6 +393,28 @@ class OneMapSteps(MomentsSteps):
         """Return the steps for checked records."""
         found_budget = cls.budget_of(method, n_units, fewest_units, has_units=whose.private)
         return cls(method, records, public, np.empty(0), None, float(n_units), whose, found_budget)
+
+    @classmethod
+    def in_memory(
+        cls,
+        method: Rows,
+        rows: PreparedRows,
+        X: Rows,
+        y: Rows,
+        check: Callable[[pd.DataFrame, Owners], RowCheck],
+        whose: tuple[ArrayLike | None, ArrayLike | None, int | None],
+    ) -> Self:
+        """Return the steps for records in memory. `check` takes public rows and owners.
+
+        `whose` are the units of records, those of public rows, and the fewest units, as `fit` takes them.
+        """
+        units, public_units, fewest_units = whose
+        X, y, public = arguments.checked_tables(method, rows.private(X), y, rows.X_public)
+        numbers = arguments.public_unit_numbers(public_units, len(public))
+        owners = Owners.of(units, len(X), zeroes=zeroes_bad(method))
+        records = CheckedRecords.in_memory(X, y, check(public, owners))
+        shown = PublicUnits(numbers, private=owners.units is not None)
+        return cls.of(method, records, public, shown, owners.n_units, fewest_units)
 
     def prepare(self) -> None:
         """Choose the map and the shares of the budget from public facts."""

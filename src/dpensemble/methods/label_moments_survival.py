@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -28,22 +29,20 @@ from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments_regressor import OneMapSteps
 from dpensemble.methods.life_table import LifeTable
 from dpensemble.moments.life_table import checked_ends
-from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.survival import LearnedSurvival, SurvivalFunction, cells_of_times, release_and_fit_survival
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, PreparedRows
 from dpensemble.rows.checked import RowCheck, TableForm
-from dpensemble.rows.passes import CheckedRecords
 
 
 class LabelMomentsSurvival(ReadsTables):
     """Private model of the time until an event: the chance of the event by a time, given a row.
 
-    Every unit adds one bounded vector to a noisy life table. To two more noisy sums it adds its features, times two
-    numbers: how far the event, and the censoring, are from what is expected. Hazards of both are fitted to the sums and
-    to public rows, which need no times. The hazards of two rows have the same ratio at all times, as in Cox regression.
-    Nothing is tuned.
+    Every unit adds its features to a noisy mean, and one bounded vector to a noisy life table. To two more noisy sums
+    it adds its features, times two numbers: how far the event, and the censoring, are from what is expected. Hazards of
+    both are fitted to the sums and to public rows. Public rows need no times. The hazards of two rows have the same
+    ratio at all times, as in Cox regression. Nothing is tuned.
 
     Parameters
     ----------
@@ -210,18 +209,13 @@ class LabelMomentsSurvival(ReadsTables):
         with guarded_fit(self, ledger, (X, cells, X_public)):
             rows = PreparedRows(self, X_public)
             rows.warn(units)
-            X, cells, public = arguments.checked_tables(self, rows.private(X), cells, rows.X_public)
-            numbers = arguments.public_unit_numbers(public_units, len(public))
-            owners = Owners.of(units, len(X), zeroes=True)
-            check = RowCheck(
-                TableForm(public.iloc[:0], encoded=self.feature_map is None),
-                np.arange(2 * len(self.bins) + 1),
-                True,
-                times.units(owners, 2),
-            )
-            records = CheckedRecords.in_memory(X, cells, check)
-            whose = PublicUnits(numbers, private=owners.units is not None)
-            self.result_ = run_steps(_SurvivalSteps.of(self, records, public, whose, owners.n_units, fewest_units))
+
+            def check(public: pd.DataFrame, owners: Owners) -> RowCheck:
+                form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
+                return RowCheck(form, np.arange(2 * len(self.bins) + 1), True, times.units(owners, 2))
+
+            steps = _SurvivalSteps.in_memory(self, rows, X, cells, check, (units, public_units, fewest_units))
+            self.result_ = run_steps(steps)
             rows.publish(self)
         return self
 
