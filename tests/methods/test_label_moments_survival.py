@@ -2,15 +2,22 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from dpensemble import LabelMomentsSurvival, Ledger
+from dpensemble import LabelMomentsSurvival, Ledger, total_spent
 from dpensemble.certificates import certificate_of_fit, confirmed
-from dpensemble.errors import BudgetError, DataError, InvalidParameterError
+from dpensemble.errors import (
+    BudgetError,
+    DataError,
+    InvalidParameterError,
+    RepeatedReleaseWarning,
+    UnlikeRowsWarning,
+)
 from dpensemble.moments.whole import WHOLE
 from dpensemble.persistence import load_classifier, save_classifier
 
@@ -38,6 +45,55 @@ def model(**settings):
 @pytest.fixture(scope="module")
 def fitted():
     return model(epsilon=3.0).fit(X, Y, X_public=PUBLIC)
+
+
+def test_swapped_fields_are_refused_by_their_names():
+    swapped = np.rec.fromarrays([np.array([3.0, 4.0]), np.array([1, 0])], names="time,status")
+    for y in (swapped, pd.DataFrame(swapped)):
+        with pytest.raises(DataError, match="'time', 'status': give the event first"):
+            model().fit(X[:2], y, X_public=PUBLIC)
+
+
+def test_bins_that_can_be_read_once_only_are_refused():
+    with pytest.raises(InvalidParameterError, match="is not a list of times"):
+        model(bins=iter(BINS)).fit(X, Y, X_public=PUBLIC)
+
+
+def test_fits_with_other_bins_count_as_fits_to_the_same_records():
+    rows = X[:500] + 7
+    fits = [{"bins": BINS}, {"bins": [0.5, *BINS]}, {"bins": BINS[:3]}]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for settings in fits:
+            model(epsilon=50.0, insecure_release_seed=None, **settings).fit(rows, Y[:500], X_public=PUBLIC)
+    assert any("2 private fits" in str(one.message) for one in caught if one.category is RepeatedReleaseWarning)
+    assert total_spent().epsilon >= 149
+
+
+def test_a_person_with_bad_records_only_counts_as_a_person():
+    y = Y.copy()
+    y["time"][:1000] = np.nan
+    settings = {"epsilon": 200.0, "relation": "add-or-remove-one"}
+    found = model(**settings).fit(
+        X, y, X_public=PUBLIC, units=np.arange(2000), public_units=np.arange(300), fewest_units=100
+    )
+    assert found.result_.releases[0].description == "the number of units"
+    assert abs(found.readable_share_.share - 0.5) < 0.02
+
+
+def test_a_warning_that_is_an_error_does_not_lose_what_was_charged():
+    unlike = model(epsilon=5.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnlikeRowsWarning)
+        with pytest.raises(UnlikeRowsWarning):
+            unlike.fit(X + 3, Y, X_public=PUBLIC)
+    assert unlike.predict_risk(X[:2], t=4).shape == (2,)
+
+
+def test_the_warning_of_unlike_rows_names_the_line_of_the_fit():
+    with pytest.warns(UnlikeRowsWarning) as caught:
+        model(epsilon=5.0).fit(X + 3, Y, X_public=PUBLIC)
+    assert [one.filename for one in caught if one.category is UnlikeRowsWarning] == [__file__]
 
 
 def test_curves_and_risks_have_the_forms_that_metrics_of_scikit_survival_take(fitted):

@@ -49,6 +49,8 @@ _ALIKE = 0.25
 # At most this many records are remembered.
 _MOST_RECORDS = 20_000_000
 _INSIDE: ContextVar[bool] = ContextVar("inside a fit that is counted", default=False)
+# What is warned of when the outermost fit has its result: a warning may be an error, which would lose the result.
+_LATER: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warnings after a fit", default=None)
 
 
 class _Seen:
@@ -263,6 +265,14 @@ class Steps(ABC):
         """Find the budget of the run, or raise if delta would allow publishing one unit. See `budget_of_run`."""
         self.budget, self.delta_rule = self.budget_of(self.method, n_units, fewest_units, has_units=has_units)
 
+    def warn_after_fit(self, message: str, category: type[Warning]) -> None:
+        """Warn when the fit has its result, or at once outside of a fit."""
+        later = _LATER.get()
+        if later is None:
+            warnings.warn(message, category, stacklevel=2)
+        else:
+            later.append((message, category))
+
     @abstractmethod
     def prepare(self) -> None:
         """Find `design` and `meter`, and raise if the run is impossible, before anything is fitted or drawn."""
@@ -403,6 +413,21 @@ def require_account(ledger: object) -> None:
 
 
 @contextmanager
+def _warned_after() -> Iterator[None]:
+    if _LATER.get() is not None:
+        yield
+        return
+    later: list[tuple[str, type[Warning]]] = []
+    token = _LATER.set(later)
+    try:
+        yield
+    finally:
+        _LATER.reset(token)
+    for message, category in later:
+        warnings.warn(message, category, stacklevel=7)
+
+
+@contextmanager
 def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Guard a fit: restore the estimator if the block fails, charge a ledger, count fits, and quote no private row."""
     require_account(ledger)
@@ -410,7 +435,7 @@ def guarded_fit(estimator: Any, ledger: Any = None, records: tuple[Any, ...] | N
     counted = getattr(estimator, "relation", None) == Relation.REPLACE_ONE.value
     counted = counted and getattr(estimator, "analysis", None) != Analysis.UNTIL_SPENT.value
     counting = nullcontext() if records is None else _owner_warned(estimator, *records)
-    with guard_private_rows(), counting, passes_counted(counted):
+    with _warned_after(), guard_private_rows(), counting, passes_counted(counted):
         before = dict(vars(estimator))
         try:
             with listen(None if ledger is None else ledger.one_release(type(estimator).__name__)):

@@ -270,7 +270,7 @@ class MomentsSteps(Steps):
         elif self.if_rare is not None and learned.feature_map is self.if_rare.feature_map:
             self.design = self.if_rare.design
         if learned.drift is not None and not learned.drift.trusted:
-            warnings.warn(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning, stacklevel=5)
+            self.warn_after_fit(learned.drift.warning(replaced=learned.synthetic), UnlikeRowsWarning)
 
     def make_student(self) -> Any:
         """Return the published model, or the student that is trained on its predictions."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
@@ -226,7 +224,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             rows = PreparedRows(self, X_public)
             rows.warn(units)
 
-            def check(public: pd.DataFrame, owners: Owners) -> RowCheck:
+            def check(public: Rows, owners: Owners) -> RowCheck:
                 return row_check(self, public, declared, UnitsByPlace.of_owners(owners))
 
             of_whom = (units, public_units, fewest_units)
@@ -401,7 +399,7 @@ class OneMapSteps(MomentsSteps):
         rows: PreparedRows,
         X: Rows,
         y: Rows,
-        check: Callable[[pd.DataFrame, Owners], RowCheck],
+        check: Callable[[Rows, Owners], RowCheck],
         whose: tuple[ArrayLike | None, ArrayLike | None, int | None],
     ) -> Self:
         """Return the steps for records in memory. `check` takes public rows and owners.
@@ -503,7 +501,7 @@ class _NumberSteps(OneMapSteps):
         )
         drift = self._number.drift
         if drift is not None and not drift.trusted:
-            warnings.warn(drift.warning(), UnlikeRowsWarning, stacklevel=5)
+            self.warn_after_fit(drift.warning(), UnlikeRowsWarning)
 
     def make_student(self) -> Pipeline:
         """Return the published model behind its map."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -206,11 +204,12 @@ class LabelMomentsSurvival(ReadsTables):
             table = times.table.to_numpy()
             cells = cells_of_times(checked_ends(self.bins), table[:, 0], table[:, 1] > 0)
             cells = np.where(times.targets == BAD, BAD, cells)
-        with guarded_fit(self, ledger, (X, cells, X_public)):
+        # Records are the same in fits with other bins, so fits are counted by times and not by cells.
+        with guarded_fit(self, ledger, (X, table[:, 0], X_public)):
             rows = PreparedRows(self, X_public)
             rows.warn(units)
 
-            def check(public: pd.DataFrame, owners: Owners) -> RowCheck:
+            def check(public: Rows, owners: Owners) -> RowCheck:
                 form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
                 return RowCheck(form, np.arange(2 * len(self.bins) + 1), True, times.units(owners, 2))
 
@@ -312,6 +311,10 @@ class LabelMomentsSurvival(ReadsTables):
         return values
 
 
+# Words in the names of a first and of a second field that are the wrong way round.
+_SWAPPED = ("time", "duration", "day", "week", "month", "year"), ("event", "status", "cens", "death", "died", "dead")
+
+
 def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
     """Return both fields of a structured array, or both columns of a table. Only declared types are judged."""
     if is_table(y) and len(y.columns) == 2:
@@ -323,8 +326,14 @@ def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
             "y must have two fields, first the event and then the time: give a structured array, as "
             "sksurv.util.Surv.from_arrays(event, time) makes it, or a table of two columns."
         )
-    if time.dtype.kind == "b":
-        raise DataError("y has truth values as its second field: give the event first, and then the time.")
+    names = [str(one).lower() for one in (y.columns if is_table(y) else y.dtype.names)]
+    swapped = all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
+    if time.dtype.kind == "b" or swapped:
+        raise DataError(
+            f"y has the fields {', '.join(map(repr, names))}: give the event first, and then the time."
+            if swapped
+            else "y has truth values as its second field: give the event first, and then the time."
+        )
     return event, time
 
 
@@ -363,7 +372,7 @@ class _SurvivalSteps(OneMapSteps):
         self._released = tuple(source.sums.released)
         drift = self._learned_times.drift
         if not drift.trusted:
-            warnings.warn(drift.warning(), UnlikeRowsWarning, stacklevel=5)
+            self.warn_after_fit(drift.warning(), UnlikeRowsWarning)
 
     def make_student(self) -> Pipeline:
         """Return the published model behind its map."""

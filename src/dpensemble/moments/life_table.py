@@ -66,6 +66,8 @@ def checked_ends(bins: Sequence[float]) -> Floats:
     array([ 30.,  90., 180.])
     """
     try:
+        if isinstance(bins, Iterator):
+            raise TypeError("an iterator can be read once only")
         ends = np.array([real_between("bins", one, 1e-12, 1e12) for one in bins])
     except TypeError as error:
         raise InvalidParameterError(
@@ -679,7 +681,7 @@ def chosen_rows(times: Floats, kinds: Integers, good: NDArray[np.bool_], units: 
     """Return one row of each unit: its first event, or without events its last time. Private.
 
     `kinds` is 0 for a censoring. A unit's row depends on the unit's own rows only. A unit without a readable row has
-    none.
+    one of its bad rows, which adds zeros and counts as a unit.
     """
     is_event = kinds > 0
     order = np.lexsort((kinds, np.where(is_event, times, -times), ~is_event, ~good, units))
@@ -687,4 +689,4 @@ def chosen_rows(times: Floats, kinds: Integers, good: NDArray[np.bool_], units: 
     first[1:] = units[order][1:] != units[order][:-1]
     chosen = np.zeros(len(order), dtype=bool)
     chosen[order[first]] = True
-    return chosen & good
+    return chosen

@@ -1,6 +1,8 @@
 r"""The chance of an event by a time, given a row: two noisy sums, a fit of two hazards, and the published model.
 
-A person ends in one cell: the event in a bin, censored in a bin, or beyond the horizon. Two sums touch private records:
+A person ends in one cell: the event in a bin, censored in a bin, or beyond the horizon. The mean of features is
+released as by other methods, and so is the number of units if it is private. Two more kinds of sums touch private
+records:
 
 - `TableOfCells`: a life table of all people, without their rows. A person adds one public vector of its cell.
 - `CellResiduals`: ``phi(x) outer r``, where ``r`` are two numbers of the person's cell by a published model. So a
