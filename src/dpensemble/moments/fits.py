@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,33 @@ from dpensemble._work import fewer
 from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows, RowsInMemory
 from dpensemble.moments.whole import centres_and_weights
+
+
+class Link(NamedTuple):
+    """What a record is expected to add to a released mean of ``phi r``, given its score ``phi w``. Public.
+
+    `mean`, `slope` (by the score) and `variance` of ``r`` have one entry for each public row, at the present
+    coefficients. Two classes, clipped residuals and hazards differ in their links only.
+    """
+
+    mean: Floats
+    slope: Floats
+    variance: Floats
+
+    def seen(
+        self, sample: RowsInMemory, public: PublicRows, spread: Floats | float, *, n_units: float
+    ) -> tuple[Floats, Floats]:
+        """Return the Cholesky root of a released mean's covariance, and how the mean grows with the coefficients.
+
+        The growth is in units of the error. `sample` are the public rows that curvatures are computed by, and `spread`
+        is the standard deviation of the noise.
+        """
+        mean, slope, variance = (part[sample.rows] for part in self)
+        doubt = 1 / n_units + public.doubt
+        covariance = sample.covariance(mean[:, None], doubt, variance / n_units, public.ridge)
+        covariance[np.diag_indices_from(covariance)] += spread**2
+        root = positive_root(covariance)
+        return root, solved(root, sample.slope(slope))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -232,15 +260,10 @@ class _ObservedOfTwo:
     @classmethod
     def of(cls, seen: _RoundsOfTwo, sample: RowsInMemory, number: int, place: _Place) -> _ObservedOfTwo:
         """Return the round with a number as seen from a place, with curvatures by a sample of public rows."""
-        p, omega, centre = (one[sample.rows] for one in (place.p, seen.weights[:, number], seen.centres[:, [number]]))
-        q = (p * (1 - p))[:, 0]
-        doubt = 1 / seen.n_units + seen.public.doubt
-        variance = sample.covariance(
-            omega[:, None] * (p - centre), doubt, omega**2 * q / seen.n_units, seen.public.ridge
-        )
-        variance[np.diag_indices_from(variance)] += seen.spreads[:, number] ** 2
-        root = positive_root(variance)
-        return cls(number, root, solved(root, sample.slope(omega * q)))
+        omega, p = seen.weights[:, number], place.p[:, 0]
+        q = p * (1 - p)
+        link = Link(omega * (p - seen.centres[:, number]), omega * q, omega**2 * q)
+        return cls(number, *link.seen(sample, seen.public, seen.spreads[:, number], n_units=seen.n_units))
 
     def surprise(self, place: _Place) -> Floats:
         """Return how far the released moments are from what probabilities of public rows lead to."""

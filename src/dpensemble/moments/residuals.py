@@ -32,7 +32,7 @@ from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._work import fewer
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.fits import Fit, most_likely_column, positive_root, solved
+from dpensemble.moments.fits import Fit, Link, most_likely_column, positive_root, solved
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_answers, logits
 
@@ -373,7 +373,7 @@ class Law:
         """The standard deviation of a normal law with the same median size."""
         return self.quantile_of_size(0.5) / 0.67
 
-    def link(self, tau: float) -> _Link:
+    def link(self, tau: float) -> _LinkTable:
         """Return what a clipped residual is expected to be, given how far the prediction is off."""
         reach = 6 * tau + 2 * math.sqrt(float(self.chances @ self.points**2))
         # Further out the mean changes slowly, until every residual is cut.
@@ -382,7 +382,7 @@ class Law:
         clipped = np.clip((apart[:, None] + self.points) / tau, -1.0, 1.0)
         means = clipped @ self.chances
         variances = (clipped**2) @ self.chances - means**2
-        return _Link(apart, means, np.maximum(np.gradient(means, apart), 0.0), np.maximum(variances, 1e-6))
+        return _LinkTable(apart, means, np.maximum(np.gradient(means, apart), 0.0), np.maximum(variances, 1e-6))
 
     def limit(self, noise: float, n_features: int, n_effective: float, n_units: float) -> float:
         """Return the limit ``tau`` of the next round at which its clipped residuals show most.
@@ -407,7 +407,7 @@ _LIMITS, _TRUST = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995), 
 
 
 @dataclass(frozen=True, eq=False)
-class _Link:
+class _LinkTable:
     """The mean of a clipped residual in multiples of ``tau``, its slope and its variance, on a grid."""
 
     apart: Floats
@@ -415,11 +415,9 @@ class _Link:
     slopes: Floats
     variances: Floats
 
-    def at(self, apart: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return mean, slope and variance at some places."""
-        tables = (self.means, self.slopes, self.variances)
-        mean, slope, variance = (np.interp(apart, self.apart, table) for table in tables)
-        return mean, slope, variance
+    def at(self, apart: Floats) -> Link:
+        """Return the link of rows whose predictions are some way off."""
+        return Link(*(np.interp(apart, self.apart, table) for table in (self.means, self.slopes, self.variances)))
 
 
 # Steps of the fit, the largest change of a prediction in a step, and the mean one at which steps end.
@@ -428,16 +426,11 @@ _UPDATES = 3
 
 
 class Seen(NamedTuple):
-    """A released mean of ``phi r``, and what is expected of it. Public.
-
-    `mean`, `slope` and `variance` of ``r`` are those of each public row, shape (n_rows,), at the present prediction.
-    """
+    """A released mean of ``phi r`` with the deviation of its noise, and what is expected of each record. Public."""
 
     values: Floats
     spread: float
-    mean: Floats
-    slope: Floats
-    variance: Floats
+    link: Link
 
 
 @dataclass(frozen=True, eq=False)
@@ -461,15 +454,10 @@ class Step:
         n_units: float,
     ) -> Step:
         """Return the step from coefficients of shape (n_features, 1). Prior scales move to the largest evidence."""
-        sample, doubt = public.sample, 1 / n_units + public.doubt
         precision, evidence = np.zeros((len(coefficients),) * 2), np.zeros((len(coefficients), 1))
         for one in seen:
-            sampled_mean, sampled_slope, sampled_variance = (part[sample.rows] for part in one[2:])
-            covariance = sample.covariance(sampled_mean[:, None], doubt, sampled_variance / n_units, public.ridge)
-            covariance[np.diag_indices_from(covariance)] += one.spread**2
-            root = positive_root(covariance)
-            grown = solved(root, sample.slope(sampled_slope))
-            surprise = solved(root, one.values[:, None] - public.average(one.mean[:, None]))
+            root, grown = one.link.seen(public.sample, public, one.spread, n_units=n_units)
+            surprise = solved(root, one.values[:, None] - public.average(one.link.mean[:, None]))
             precision += grown.T @ grown
             evidence += grown.T @ (grown @ coefficients + surprise)
         best, scales = most_likely_column(precision, evidence, public.blocks, scales, typical, _UPDATES)
@@ -508,7 +496,7 @@ def fit_residuals(
     n_effective = 0.0
     for _ in range(fewer(_MOST_STEPS)):
         seen = [
-            Seen(one.values, one.spread, *link.at(prediction - centre))
+            Seen(one.values, one.spread, link.at(prediction - centre))
             for one, centre, link in zip(rounds, centres, links, strict=True)
         ]
         step = Step.of(seen, coefficients, scales, public, typical, n_units=n_units)

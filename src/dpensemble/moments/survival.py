@@ -42,7 +42,7 @@ from dpensemble._work import fewer, one_thread
 from dpensemble.datasets.tables import as_library_transformer
 from dpensemble.design.sums import SurvivalSums
 from dpensemble.errors import InvalidParameterError
-from dpensemble.moments.fits import Fit
+from dpensemble.moments.fits import Fit, Link
 from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
 from dpensemble.moments.life_table import Counts, bins_of_times, columns_of_bins
 from dpensemble.moments.maps.base import FeatureMap
@@ -272,7 +272,8 @@ class Round:
             variance = (chances * residual**2).sum(axis=1) - mean**2
             parts.append((mean, (means[0] - means[1]) / (2 * _SMALL), variance))
         mean, slope, variance = (np.concatenate(one) for one in zip(*parts, strict=True))
-        return Seen(self.values[:, number], self.spread, mean, np.maximum(slope, 0.0), np.maximum(variance, 1e-9))
+        link = Link(mean, np.maximum(slope, 0.0), np.maximum(variance, 1e-9))
+        return Seen(self.values[:, number], self.spread, link)
 
 
 def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n_units: float) -> Centre:
