@@ -84,17 +84,22 @@ _NESTED, _UNLUCKY = (1.15, 1.0, 0.85, 0.7, 0.5, 0.3), 0.02
 _ROUNDING = 1e-5
 
 
-def number_map(public: pd.DataFrame, *, n_units: float, epsilon: float, mu: float, part: float = 1.0) -> FeatureMap:
+def number_map(
+    public: pd.DataFrame, *, n_units: float, epsilon: float, mu: float, part: float = 1.0, linear: float = 0.0
+) -> FeatureMap:
     """Return the default map of a table for a number: directions, fewer and smooth ones if public rows are few.
 
-    A `part` of the usual number of directions suits targets that show less about each record.
+    A `part` of the usual number of directions suits targets that show less about each record. Linear functions of
+    numbers have a part of the squared length, `linear`.
     """
     root = math.sqrt(n_units * min(epsilon, _MOST_EPSILON))
     few = len(public) < _FEW_ROWS
     wanted, fewest = (_OF_FEW_ROWS, _FEWEST_OF_FEW_ROWS) if few else (_DIRECTIONS, _FEWEST)
     n_directions = int(np.clip(part * wanted * root, fewest, _MOST))
     constant = float(np.clip(_CONSTANT / math.sqrt(n_units * mu), _SHORTEST, _LONGEST))
-    return DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few).fit(public)
+    return DirectionsMap(TableMap(), n_directions=n_directions, constant=constant, coarse_first=few, linear=linear).fit(
+        public
+    )
 
 
 def outside_of_new(outside: float, cost: GaussianCost) -> float:

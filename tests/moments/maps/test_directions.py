@@ -382,9 +382,44 @@ def test_fine_scales_have_little_part_in_few_smooth_directions():
     assert jumps[1] < jumps[0] / 2
 
 
-def test_maps_saved_before_coarse_scales_came_first_are_read():
+def test_linear_functions_are_numbers_and_have_their_part_of_the_length():
+    """Noise-free least squares on public rows: between the outer knots every function is a straight line."""
+    public = table(600).assign(constant=3.0, kind=np.where(np.arange(600) % 3, "a", "b"))
+    public.loc[:20, "x0"] = np.nan
+    fitted = DirectionsMap(TableMap(), n_directions=6, linear=0.2).fit(public)
+    n_numbers = 6
+    assert fitted.blocks_[-n_numbers - 1 :].tolist() == [fitted.blocks_[5] + 1] * n_numbers + [fitted.blocks_[5] + 2]
+    products = fitted.base_.transform(public) @ fitted.directions_
+    for name, own in zip(public.columns[:n_numbers], products[:, 6:].T, strict=True):
+        known = public[name].notna().to_numpy()
+        assert np.corrcoef(own[known], public[name][known].clip(-3, 3))[0, 1] > 0.998
+    squares = products.var(axis=0)
+    assert squares[6:].sum() / squares.sum() == pytest.approx(0.2, abs=0.01)  # missing entries vary less
+    assert fitted.is_recent
+    assert not DirectionsMap(TableMap()).fit(public).is_recent
+
+
+def test_rows_with_linear_functions_have_the_same_bits_in_any_block():
+    public = table(400)
+    fitted = DirectionsMap(TableMap(), n_directions=6, linear=0.1).fit(public)
+    together = fitted.transform(public)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1)
+    for size in (1, 7, 128):
+        parts = [fitted.transform(public.iloc[start : start + size]) for start in range(0, 400, size)]
+        assert np.array_equal(np.concatenate(parts), together)
+
+
+def test_a_table_without_numbers_has_no_linear_functions():
+    public = pd.DataFrame({"kind": ["a", "b", "c"] * 40, "same": 1.0})
+    fitted, plain = (DirectionsMap(TableMap(), n_directions=3, linear=part).fit(public) for part in (0.1, 0.0))
+    assert np.array_equal(fitted.transform(public), plain.transform(public))
+    assert np.array_equal(fitted.blocks_, plain.blocks_)
+
+
+def test_maps_saved_before_there_were_these_settings_are_read():
     fitted = DirectionsMap(TableMap(), n_directions=3).fit(table(50))
     earlier = DirectionsMap.__new__(DirectionsMap)
-    earlier.__dict__.update({name: value for name, value in vars(fitted).items() if name != "coarse_first"})
+    later = ("coarse_first", "linear")
+    earlier.__dict__.update({name: value for name, value in vars(fitted).items() if name not in later})
     assert repr(earlier) == repr(fitted)
     assert np.array_equal(earlier.transform(table(50)), fitted.transform(table(50)))

@@ -133,11 +133,14 @@ class DirectionsMap(MapOnBase):
     coarse_first : bool, default=False
         Whether coarse scales of numbers count more than fine ones when directions are chosen, by the base map's
         ``coarseness``. Directions are then smooth functions of numbers first.
+    linear : float, default=0.0
+        Part of the squared length, apart from the constant, that linear functions of numbers have beside the
+        directions, on average over public rows. The base map states them (``linear_weights``), as `TableMap` does.
 
     Attributes
     ----------
     blocks_ : ndarray of shape (n_features_out,)
-        Octaves of directions, the constant's block last.
+        Octaves of directions, a block of linear functions if there are any, and the constant's block last.
     nonnegative_ : bool
         False.
 
@@ -150,8 +153,9 @@ class DirectionsMap(MapOnBase):
     ((200, 9), True)
     """
 
-    #: Maps that were saved by earlier versions have no setting of that name.
+    #: Maps that were saved by earlier versions have no settings of these names.
     coarse_first = False
+    linear = 0.0
 
     def __init__(
         self,
@@ -160,12 +164,14 @@ class DirectionsMap(MapOnBase):
         whitening: float = 0.5,
         constant: float = 0.1,
         coarse_first: bool = False,
+        linear: float = 0.0,
     ) -> None:
         self.base = base
         self.n_directions = n_directions
         self.whitening = whitening
         self.constant = constant
         self.coarse_first = coarse_first
+        self.linear = linear
 
     def fit(self, X: Any, y: Any = None) -> DirectionsMap:  # noqa: ARG002
         """Fit the base map and the directions on public rows. Never pass private rows."""
@@ -180,13 +186,27 @@ class DirectionsMap(MapOnBase):
         variances, vectors = (_of_rows if wide else _of_features)(features, lengths * self.mean_, self.n_directions)
         n_kept = min(self.n_directions, int(np.sum(variances > _LEAST_SHARE * max(variances[0], _LEAST_SHARE))))
         self.directions_ = lengths[:, None] * vectors[:, :n_kept] * variances[:n_kept] ** (-self.whitening / 2)
+        self.blocks_ = self.octaves_of(n_kept)
+        if self.linear:
+            self._add_linear(X, float(np.sum(variances[:n_kept] ** (1 - self.whitening))))
         if self.reads_rows_alone:
             self.mean_, self.directions_ = exact_features(self.mean_), _whole_directions(self.directions_)
-        self.n_features_out_ = n_kept + 1
-        self.blocks_ = self.octaves_of(n_kept)
+        self.n_features_out_ = len(self.blocks_)
         self.nonnegative_ = False
         self._take_columns()
         return self
+
+    def _add_linear(self, X: Rows, square: float) -> None:
+        """Add the linear functions of numbers as one more block, by the mean squared length along the directions."""
+        weights = self.base_.linear_weights(X)
+        n_numbers = weights.shape[1]
+        if not n_numbers:
+            return
+        # Each function has the variance 1.
+        length = np.sqrt(self.linear / (1 - self.linear) * square / n_numbers)
+        self.directions_ = np.hstack([self.directions_, length * weights])
+        own = self.blocks_[-1]
+        self.blocks_ = np.concatenate([self.blocks_[:-1], np.full(n_numbers, own), [own + 1]])
 
     def transform(self, X: Any) -> Floats:
         """Return the features of rows, shape (n_rows, n_features_out)."""
@@ -239,8 +259,8 @@ class DirectionsMap(MapOnBase):
 
     @property
     def is_recent(self) -> bool:  # type: ignore[override]
-        """Whether coarse scales come first, which they never did in earlier versions."""
-        return self.coarse_first
+        """Whether coarse scales come first or linear functions are added, which earlier versions never did."""
+        return self.coarse_first or self.linear > 0
 
     @property
     def table_columns(self) -> list[ColumnReading] | None:  # type: ignore[override]

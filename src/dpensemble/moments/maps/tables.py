@@ -150,6 +150,8 @@ _ROWS_PER_KNOT = 15
 MOST_FEATURES = 800
 # Power of the number of knots by which a scale counts less where coarse scales come first.
 _SMOOTHNESS = 2.0
+# Deviations at which linear functions of numbers are cut, and the penalty of their weights.
+_MOST_LINEAR, _PENALTY = 3.0, 1e-3
 # Features in multiples of those that may differ from 0, up to which an array is faster than a sparse matrix.
 _DENSE = 2
 
@@ -462,6 +464,32 @@ class TableMap(FeatureMap):
         for some in entries:
             _write_weights(features, np.zeros(1, dtype=np.int64), slice(0, len(values)), some)
         return features.T
+
+    def linear_weights(self, public: pd.DataFrame) -> Floats:
+        """Return weights of features whose sums are the numbers of public rows, cut at 3 deviations, with variance 1.
+
+        Shape (n_features_out, n_numbers), without numbers that do not vary. Features are roots of parts of the way from
+        knot to knot. Sums over all scales are nearly straight lines, by least squares with a small penalty.
+        """
+        table, columns = as_table(public), [np.zeros((self.n_features_out_, 0))]
+        for column, place in zip(self.columns_, range(table.shape[1]), strict=True):
+            if column["kind"] != "number":
+                continue
+            numbers = pd.to_numeric(table.iloc[:, place]).to_numpy(dtype=np.float64, na_value=np.nan)
+            known = np.isfinite(numbers)
+            spread = float(numbers[known].std()) if known.any() else 0.0
+            if not 0 < spread < np.inf:
+                continue
+            standard = np.zeros(len(numbers))
+            standard[known] = np.clip((numbers[known] - numbers[known].mean()) / spread, -_MOST_LINEAR, _MOST_LINEAR)
+            standard /= standard[known].std()
+            features = self.features_of_column(column, table.iloc[:, place])
+            products = features.T @ features
+            products[np.diag_indices_from(products)] += _PENALTY * float(np.trace(products)) / len(products)
+            weights = np.zeros((self.n_features_out_, 1))
+            weights[_span(column), 0] = np.linalg.solve(products, features.T @ standard)
+            columns.append(weights)
+        return np.hstack(columns)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with columns in two pieces, since many columns saved one by one would take an hour."""
