@@ -70,6 +70,21 @@ def test_predict_gives_columns_of_a_number_that_the_student_gives_too(said, fold
     assert (table["median"] < table["quantile 0.75"]).all()
 
 
+def test_a_number_is_explained(said, folder):
+    code, _, err = said("predict run test.csv --explain --explain-plot row.svg --explain-row 3 --out reasons.csv")
+    assert (code, err) == (0, "")
+    table = pd.read_csv(folder / "reasons.csv")
+    names = ["explained mean", "base", "contribution of size", "contribution of town"]
+    assert list(table) == ["row", "mean", "median", "low", "high", *names]
+    np.testing.assert_allclose(table[names[1:]].sum(axis=1), table["explained mean"])
+    np.testing.assert_allclose(table["explained mean"], table["mean"])
+    assert "expected number" in (folder / "row.svg").read_text(encoding="utf-8")
+    code, out, _ = said("predict run test.csv --explain --json")
+    reason = json.loads(out)[3]["explanation"]
+    assert (code, reason["mean"]) == (0, pytest.approx(table["mean"][3]))
+    assert {"class", "logit"}.isdisjoint(reason)
+
+
 def test_an_open_end_of_a_proven_interval_is_null_in_json(said):
     code, out, _ = said("predict run test.csv --coverage 0.5 --proven --json")
     rows = json.loads(out)
@@ -161,7 +176,6 @@ def test_what_cannot_apply_to_a_number_is_refused_in_one_sentence(said, folder, 
     [
         ("predict run test.csv --proba", "is about labels, and this student predicts a number"),
         ("predict run test.csv --threshold 0.4", "threshold is about labels"),
-        ("predict run test.csv --explain", "this student predicts a number"),
         ("predict run test.csv --coverage 1.5", "coverage=1.5 is not a number from 0.01 to 0.999"),
         ("predict run test.csv --quantiles 0.5,x", "must be numbers from 0.001 to 0.999"),
         ("predict run test.csv --quantiles 0.5,0.5", "names one twice"),

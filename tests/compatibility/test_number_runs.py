@@ -48,3 +48,8 @@ def test_an_earlier_run_of_a_number_shows_the_same_report(files, capsys):
 def test_an_earlier_certificate_of_a_number_is_verified(files, capsys):
     assert main(["verify", "run"]) == 0
     assert "confirmed" in capsys.readouterr().out
+
+
+def test_an_earlier_student_of_a_number_has_no_explanation(files, capsys):
+    assert main(["predict", "run", "public.csv", "--explain"]) == 2
+    assert "saved before explanations existed: train again" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from dpensemble import (
     AutoClassifier,
     DiscriminantClassifier,
     LabelMomentsClassifier,
+    LabelMomentsRegressor,
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
@@ -148,6 +149,59 @@ def test_synthetic_rows_are_named_as_the_reference():
     assert found.reference == "the mean of the synthetic rows, which were drawn from released sums"
     assert found.attribution == "exact"
     np.testing.assert_allclose(probabilities(found), model.predict_proba(rows[:20]), atol=1e-6)
+
+
+@cache
+def fitted_number(kind, seed=0):
+    """A model of a number, on its own scale or on a logarithm, and rows to explain."""
+    rows, _, score = table(3400, 0)
+    noise = np.random.default_rng(1).normal(size=len(rows))
+    number = 500 + 30 * score + 20 * noise if kind == "mean" else np.exp(5 + 0.3 * score + 0.2 * noise)
+    model = LabelMomentsRegressor(0, 1_000 if kind == "mean" else 50_000, **SETTINGS | {"insecure_release_seed": seed})
+    return model.fit(rows[:3000], number[:3000], X_public=rows[3000:]), rows[:60]
+
+
+@pytest.mark.parametrize("kind", ["mean", "logarithm"])
+def test_contributions_add_up_to_a_number(kind, tmp_path):
+    """On a logarithm they add up to that of a typical number, which is about the median."""
+    model, rows = fitted_number(kind)
+    found = model.explain(rows)
+    assert (found.output, found.classes, found.contributions.shape) == (kind, ["number"], (60, 3, 1))
+    np.testing.assert_allclose(found.predicted, model.predict(rows), rtol=1e-12)
+    student = model.student_.named_steps["student"]
+    number = found.logits[:, 0] if kind == "mean" else np.exp(found.logits[:, 0]) - student.shift_
+    wanted = model.predict(rows) if kind == "mean" else model.predict_median(rows)
+    np.testing.assert_allclose(number, wanted, rtol=1e-9 if kind == "mean" else 0.2)
+    assert {part.column for part in found.parts(0)} == {"age", "ward", "dose"}
+    assert found.deviations.max() > 0
+    row = found.of_row(2)
+    assert (row[kind], "class" in row, "logit" in row) == (pytest.approx(found.logits[2, 0]), False, False)
+    assert str(found).startswith(f"Row 0 of 60: the explained {kind} is ")
+    assert "What makes the number larger and smaller" in found.waterfall(0)
+    save_classifier(model.student_, tmp_path / "student.skops")
+    loaded = load_classifier(tmp_path / "student.skops")
+    np.testing.assert_array_equal(loaded.explain(rows).contributions, found.contributions)
+
+
+def test_effects_of_a_number_are_in_its_units():
+    """A deviation of the dose adds 30, and ward a adds 30 to what b and c have."""
+    effects = {one["column"]: dict(one["points"]) for one in fitted_number("mean")[0].effects_}
+    assert effects["ward"]["a"][0] - effects["ward"]["b"][0] == pytest.approx(30, abs=6)
+    doses = sorted(effects["dose"])
+    middle = [dose for dose in doses if abs(dose) < 1.2]
+    slope = np.polyfit(middle, [effects["dose"][dose][0] for dose in middle], 1)[0]
+    assert slope == pytest.approx(30, abs=6)
+
+
+def test_bands_of_a_number_are_about_as_wide_as_noise_moves_contributions():
+    """Twelve draws: a deviation is wrong by a factor of 2 with a chance of .002 for each of two columns (chi2)."""
+    found = [fitted_number("mean", seed)[0].explain(fitted_number("mean")[1].iloc[:40]) for seed in range(12)]
+    moved = np.std([one.contributions[..., 0] for one in found], axis=0, ddof=1)
+    stated = np.mean([one.deviations[..., 0] for one in found], axis=0)
+    for column in (1, 2):
+        ratio = np.sqrt(np.mean(moved[:, column] ** 2) / np.mean(stated[:, column] ** 2))
+        # Bands hold the sample of people too, which is the same in all draws.
+        assert 0.3 < ratio < 1.5
 
 
 def test_columns_are_found_by_name():

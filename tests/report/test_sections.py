@@ -653,7 +653,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def waterfall_of(steps=STEPS, base=-1.0, **more):
-    words = {"towards": "sick", "chances": True, "attribution": "exact", "reference": "the mean of the public rows"}
+    words = {"towards": "sick", "output": "odds", "attribution": "exact", "reference": "the mean of the public rows"}
     return waterfall(steps, base, **{**words, **more})
 
 
@@ -668,14 +668,14 @@ def letters_of(svg):
 def test_it_states_base_contributions_and_the_logit():
     words = {node.text for node in letters_of(waterfall_of())}
     assert {"Public mean: −1.00 (probability 27 %)", "This row: −0.12 (probability 47 %)"} <= words
-    assert {"age = 71", "+1.25", "ward = a", "−0.50", "+0.12", "What speaks for and against sick"} <= words
+    assert {"age = 71", "+1.25", "ward = a", "−0.50", "+0.12", "What makes sick more and less likely"} <= words
     assert {"Whiskers: 95 % bands by the known noise.", "Attribution: exact."} <= words
     described = root_of(waterfall_of()).find(f"{SVG}desc").text
     assert described.startswith("Public mean −1.00 (probability 27 %). age = 71: +1.25. ward = a: -0.50.")
 
 
 def test_logits_of_several_classes_have_no_probability_and_no_whiskers_without_bands():
-    svg = waterfall_of([("age = 71", 1.0, 0.0)], chances=False)
+    svg = waterfall_of([("age = 71", 1.0, 0.0)], output="logit")
     words = {node.text for node in letters_of(svg)}
     assert "Public mean: −1.00" in words
     assert not any("Whiskers" in word for word in words)

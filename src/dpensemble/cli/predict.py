@@ -67,11 +67,6 @@ def run(
     reading |= {"skip_lines": skip_lines, "sheet": sheet, "threshold": threshold, "positive_class": positive_class}
     explanations = None
     if explain or explain_plot is not None:
-        if predicts_number(loaded):
-            raise InvalidParameterError(
-                "explain divides the logits of labels among columns, and this student predicts a number: leave it out.",
-                parameter="explain",
-            )
         explanations = RowExplanations(
             loaded,
             columns=explain and (out is not None or not as_json),

@@ -33,6 +33,7 @@ from dpensemble.methods.label_moments import MomentsSteps, records_of_blocks, ro
 from dpensemble.moments.learning import bytes_needed
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import fitted_map
+from dpensemble.moments.model import Effect, Explanation
 from dpensemble.moments.numbers import LearnedNumber, number_map, provable, release_and_fit_number
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.residuals import NumberRange, TargetCounts
@@ -349,6 +350,41 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         check_is_fitted(self)
         values: Floats = self._in_blocks(X, lambda rows: read(self.student_, rows))
         return values
+
+    @property
+    def effects_(self) -> list[Effect]:
+        """How far each column moves the expected number, as `LabelMomentsClassifier` has it for logits. Public.
+
+        If the target is read on a logarithm, effects are those on the logarithm.
+        """
+        check_is_fitted(self)
+        effects: list[Effect] = self.student_.steps[-1][1].effects_
+        return effects
+
+    @takes_any_frame
+    def explain(self, X: Rows, *, bands: bool = True) -> Explanation:
+        """Return what each column adds to the expected number of rows. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to explain.
+        bands : bool, default=True
+            Whether to compute standard deviations of contributions by the known noise, which takes longer.
+
+        Returns
+        -------
+        Explanation
+            Contributions that add up to the prediction, before the range cuts it, relative to the public mean. If the
+            target is read on a logarithm, they add up to a logarithm. ``explanation.output`` states which.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the map's features cannot be divided among columns.
+        """
+        check_is_fitted(self)
+        return classifier.explained(self.student_, self._new_rows(X), bands=bands)
 
     @takes_any_frame
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:

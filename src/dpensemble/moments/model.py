@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import ShownAsSentences, integer_between
-from dpensemble._entries import Floats, blocks_of, dense, in_blocks
+from dpensemble._entries import Floats, Rows, blocks_of, dense, in_blocks
 from dpensemble.datasets.columns import as_text
 from dpensemble.datasets.tables import ColumnReading, LibraryTransformer, as_library_transformer, settled
 from dpensemble.errors import InvalidParameterError
@@ -133,11 +133,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Explanation(ShownAsSentences):
-    """What each column adds to the logits of rows, relative to the public mean.
+    """What each column adds to the logits of rows, or to their expected numbers, relative to the public mean.
 
     ``base + contributions.sum(axis=1)`` equals ``logits``, up to rounding of doubles. With two classes there is one
     output, the logit of the second class (the logarithm of its odds). With more classes there is an output for each
-    class: its logit less the mean logit of all classes.
+    class: its logit less the mean logit of all classes. A model of a number has one output, as `output` states.
 
     A contribution shows what the model uses. It does not show what causes what. Nothing here reads private rows: the
     model, the mean and the bands follow from public rows and released sums, so an explanation of a row of your own
@@ -148,7 +148,7 @@ class Explanation(ShownAsSentences):
     columns : list of str
         Names of the columns, in the order of the rows.
     classes : list
-        The class of each output.
+        The class of each output, or ``["number"]``.
     base : ndarray of shape (n_outputs,)
         Logits of the reference.
     contributions : ndarray of shape (n_rows, n_columns, n_outputs)
@@ -159,7 +159,11 @@ class Explanation(ShownAsSentences):
     values : DataFrame of shape (n_rows, n_columns)
         The entries of the rows.
     predicted : ndarray of shape (n_rows,)
-        Predicted class of each row.
+        Predicted class or number of each row.
+    output : str
+        ``"logit"``, ``"mean"`` (the expected number, before the declared range cuts it) or ``"logarithm"``. The last
+        one is that of a typical number, counted from the declared `low` and with a released shift added. So a
+        contribution ``c`` multiplies by ``exp(c)``.
     attribution : str
         How contributions are made: ``"exact"``, ``"exact sum, scaled by the length of the row"`` or ``"approximate
         attribution, exact sum"``.
@@ -186,14 +190,16 @@ class Explanation(ShownAsSentences):
     predicted: NDArray[np.generic]
     attribution: str
     reference: str
+    output: str = "logit"
 
     def __str__(self) -> str:
         """Return the explanation of the first row, column by column, the largest contributions first."""
         if not len(self.contributions):
             return "No row is explained."
         output, parts = self.output_of(0), self.parts(0)
+        name = f"logit of {self.classes[output]}" if self.output == "logit" else f"explained {self.output}"
         lines = [
-            f"Row 0 of {len(self.contributions):,}: the logit of {self.classes[output]} is "
+            f"Row 0 of {len(self.contributions):,}: the {name} is "
             f"{self.logits[0, output]:.3g}, and {self.base[output]:.3g} for {self.reference}.",
             *(_in_words(part) for part in parts[:_MOST_LINES]),
         ]
@@ -250,9 +256,11 @@ class Explanation(ShownAsSentences):
         """Return one row's explanation as plain values, ready for JSON. `row` and `label` as for `waterfall`."""
         parts = [part._asdict() for part in self.parts(row, label)]
         output = self.output_of(row, label)
+        value = float(self.logits[row, output])
+        about = {"class": _plain(self.classes[output])} if self.output == "logit" else {}
         return {
-            "class": _plain(self.classes[output]),
-            "logit": float(self.logits[row, output]),
+            **about,
+            self.output: value,
             "base": float(self.base[output]),
             "reference": self.reference,
             "attribution": self.attribution,
@@ -284,7 +292,7 @@ class Explanation(ShownAsSentences):
             steps,
             float(self.base[output]),
             towards=str(self.classes[output]),
-            chances=len(self.classes) == 1,
+            output="odds" if self.output == "logit" and len(self.classes) == 1 else self.output,
             attribution=self.attribution,
             reference=self.reference,
         )
@@ -524,7 +532,119 @@ _ROWS_IN_CACHE = 256
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
 
 
-class MomentsModel(ClassifierMixin, BaseEstimator):
+class ExplainedModel(BaseEstimator):
+    """A model whose outputs are linear in features of rows, and what it publishes of its columns.
+
+    A subclass states the weights of its outputs.
+    """
+
+    #: Files of earlier versions have none of these.
+    reference_: Floats | None = None
+    uncertainty_: dict[str, Singles] | None = None
+    effects_text_: str = "[]"
+    reference_rows_: str = "public rows"
+
+    #: What an output is: see `Explanation`.
+    _kind = "logit"
+    #: What outputs have beyond the sums of features.
+    _start: float = 0.0
+
+    @property
+    def _outputs(self) -> NDArray[Any]:
+        """Names of outputs. With one column of weights the last one is explained."""
+        raise NotImplementedError
+
+    @property
+    def _weights(self) -> Floats:
+        """Weights of features, shape (n_features, n_outputs), rounded as in predictions."""
+        raise NotImplementedError
+
+    def _sums(self, features: Rows) -> Floats:
+        """Return outputs of rows less their start, shape (n_rows, n_outputs)."""
+        raise NotImplementedError
+
+    def predict(self, features: Rows) -> NDArray[Any]:
+        """Return what the model predicts for rows of features."""
+        raise NotImplementedError
+
+    def describe(
+        self, read_by: FeatureMap, information: Information | None, table: pd.DataFrame, *, synthetic: bool
+    ) -> None:
+        """Store what explanations need: released quantities, and means of public or `synthetic` rows of a table.
+
+        `read_by` is the map that the model reads rows by. `information` is that of the fit, if it has any.
+        """
+        uncertainty = None if information is None else Uncertainty.of(information)
+        self.effects_text_ = json.dumps(column_effects(read_by, self._weights, table, uncertainty))
+        if as_library_transformer(read_by).attribution is None:
+            return
+        self.reference_ = read_by.reference(table)
+        self.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
+        if synthetic:
+            self.reference_rows_ = "synthetic rows, which were drawn from released sums"
+
+    @property
+    def effects_(self) -> list[Effect]:
+        """How far each column pushes towards each class."""
+        effects: list[Effect] = json.loads(self.effects_text_)
+        return effects
+
+    def explanation(
+        self,
+        steps: Sequence[TransformerMixin],
+        rows: pd.DataFrame | Floats,
+        *,
+        names: Sequence[str] | None = None,
+        bands: bool = True,
+    ) -> Explanation:
+        """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
+        check_is_fitted(self, "coefficients_")
+        feature_map = as_library_transformer(steps[-1])
+        if feature_map.attribution is None:
+            raise InvalidParameterError(
+                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
+                "default feature_map, or explain with a tool for any model.",
+                parameter="explain",
+            )
+        if self.reference_ is None:
+            raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
+        table = settled(rows)
+        table = table.set_axis(list(map(str, names or table.columns)), axis=1)
+        sources = Sources(steps[:-1], list(table.columns))
+        weights, uncertainty = _centred(self._weights), self._uncertainty() if bands else None
+        n_outputs = weights.shape[1]
+        both = weights if uncertainty is None else np.hstack([weights, uncertainty.basis])
+        parts = np.empty((len(table), len(sources.columns), n_outputs))
+        deviations = None if uncertainty is None else np.empty_like(parts)
+        base, predicted = self.reference_ @ weights, [np.asarray(self._outputs)[:0]]
+        size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(sources.owners) * both.shape[1])))
+        for part, block in blocks_of(table, size):
+            prepared, count = sources.transform(block), part.stop - part.start
+            raw = sources.gathered(feature_map.column_parts(prepared, both, self.reference_))[:count]
+            features = feature_map.transform(prepared)[:count]
+            predicted.append(self.predict(features))
+            differences = _centred(self._sums(features)) - base
+            parts[part] = sources.completed(raw[..., :n_outputs], differences)
+            if uncertainty is not None and deviations is not None:
+                deviations[part] = uncertainty.deviations(raw[..., n_outputs:])
+        return Explanation(
+            columns=sources.columns,
+            classes=np.asarray(self._outputs)[-n_outputs:].tolist(),
+            base=base + self._start,
+            contributions=parts,
+            deviations=deviations,
+            values=table[sources.columns],
+            predicted=np.concatenate(predicted[1:] or predicted),
+            output=self._kind,
+            attribution=feature_map.attribution,
+            reference=f"the mean of the {self.reference_rows_}",
+        )
+
+    def _uncertainty(self) -> Uncertainty | None:
+        return None if self.uncertainty_ is None else Uncertainty(**self.uncertainty_)
+
+
+class MomentsModel(ClassifierMixin, ExplainedModel):
     """A softmax of features, with coefficients fitted to released moments. May be published.
 
     Attributes
@@ -550,12 +670,6 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
     ['yes', 'no']
     """
 
-    #: Files of earlier versions have none of these.
-    reference_: Floats | None = None
-    uncertainty_: dict[str, Singles] | None = None
-    effects_text_: str = "[]"
-    reference_rows_: str = "public rows"
-
     @classmethod
     def of(cls, coefficients: Floats, classes: NDArray[Any]) -> MomentsModel:
         """Return the model with these coefficients."""
@@ -563,27 +677,16 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         model.coefficients_, model.classes_ = coefficients, classes
         return model
 
-    def describe(
-        self, read_by: FeatureMap, information: Information | None, table: pd.DataFrame, *, synthetic: bool
-    ) -> None:
-        """Store what explanations need: released quantities, and means of public or `synthetic` rows of a table.
-
-        `read_by` is the map that the model reads rows by. `information` is that of the fit, if it has any.
-        """
-        uncertainty = None if information is None else Uncertainty.of(information)
-        self.effects_text_ = json.dumps(column_effects(read_by, self.coefficients_, table, uncertainty))
-        if as_library_transformer(read_by).attribution is None:
-            return
-        self.reference_ = read_by.reference(table)
-        self.uncertainty_ = None if uncertainty is None else vars(uncertainty).copy()
-        if synthetic:
-            self.reference_rows_ = "synthetic rows, which were drawn from released sums"
+    @property
+    def _outputs(self) -> NDArray[Any]:
+        return self.classes_
 
     @property
-    def effects_(self) -> list[Effect]:
-        """How far each column pushes towards each class."""
-        effects: list[Effect] = json.loads(self.effects_text_)
-        return effects
+    def _weights(self) -> Floats:
+        return rounded_coefficients(self.coefficients_)
+
+    def _sums(self, features: Rows) -> Floats:
+        return logits(features, self.coefficients_)
 
     def fit(self, X: Any, y: Any = None) -> MomentsModel:  # noqa: ARG002
         """Refuse: labels are for `LabelMomentsClassifier`, which releases their moments."""
@@ -596,62 +699,6 @@ class MomentsModel(ClassifierMixin, BaseEstimator):
         size = _ROWS_IN_CACHE if isinstance(features, np.ndarray) else None
         chances = in_blocks(features, lambda rows: probabilities(rows, self.coefficients_), size=size)
         return np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
-
-    def explanation(
-        self,
-        steps: Sequence[TransformerMixin],
-        rows: pd.DataFrame | Floats,
-        *,
-        names: Sequence[str] | None = None,
-        bands: bool = True,
-    ) -> Explanation:
-        """Return what each column of rows adds to the logits. The last of the `steps` makes the model's features."""
-        check_is_fitted(self, "coefficients_")
-        feature_map = as_library_transformer(steps[-1])
-        if feature_map.attribution is None:
-            raise InvalidParameterError(
-                f"explain cannot divide the features of {type(steps[-1]).__name__} among columns: train with the "
-                "default feature_map, or explain with a tool for any model.",
-                parameter="explain",
-            )
-        if self.reference_ is None:
-            raise InvalidParameterError("the student was saved before explanations existed: train again to explain it.")
-        table = settled(rows)
-        table = table.set_axis(list(map(str, names or table.columns)), axis=1)
-        sources = Sources(steps[:-1], list(table.columns))
-        weights, uncertainty = (
-            _centred(rounded_coefficients(self.coefficients_)),
-            self._uncertainty() if bands else None,
-        )
-        n_outputs = weights.shape[1]
-        both = weights if uncertainty is None else np.hstack([weights, uncertainty.basis])
-        parts = np.empty((len(table), len(sources.columns), n_outputs))
-        deviations = None if uncertainty is None else np.empty_like(parts)
-        base, labels = self.reference_ @ weights, np.empty(len(table), dtype=self.classes_.dtype)
-        size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // (len(sources.owners) * both.shape[1])))
-        for part, block in blocks_of(table, size):
-            prepared, count = sources.transform(block), part.stop - part.start
-            raw = sources.gathered(feature_map.column_parts(prepared, both, self.reference_))[:count]
-            features = feature_map.transform(prepared)[:count]
-            labels[part] = self.predict(features)
-            differences = _centred(logits(features, self.coefficients_)) - base
-            parts[part] = sources.completed(raw[..., :n_outputs], differences)
-            if uncertainty is not None and deviations is not None:
-                deviations[part] = uncertainty.deviations(raw[..., n_outputs:])
-        return Explanation(
-            columns=sources.columns,
-            classes=self.classes_[-n_outputs:].tolist(),
-            base=base,
-            contributions=parts,
-            deviations=deviations,
-            values=table[sources.columns],
-            predicted=labels,
-            attribution=feature_map.attribution,
-            reference=f"the mean of the {self.reference_rows_}",
-        )
-
-    def _uncertainty(self) -> Uncertainty | None:
-        return None if self.uncertainty_ is None else Uncertainty(**self.uncertainty_)
 
     def predict(self, features: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_rows,)."""

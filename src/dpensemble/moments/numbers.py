@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import real_between
@@ -34,6 +35,7 @@ from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.directions import DirectionsMap
 from dpensemble.moments.maps.tables import TableMap
+from dpensemble.moments.model import ExplainedModel, Information
 from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.residuals import (
     ClippedRound,
@@ -53,7 +55,7 @@ from dpensemble.moments.residuals import (
     target_edges,
     with_total,
 )
-from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features
+from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_features, rounded_coefficients
 from dpensemble.releases.sums import Outcome, SumsMeter
 
 # Directions as multiples of the root of records times epsilon, and the fewest and most. The same with few public rows.
@@ -200,7 +202,8 @@ def release_and_fit_number(
         mean = sums.of(FeatureMean(source.nonnegative), design.mean_share, "Statistics")
         drift = Drift.of(*mean, compared, total_weight, units)
         run = _Run(sums, rows.trusted_by(drift), declared, design, total_weight)
-        model = run.model(on_done)
+        model, information = run.model(on_done)
+        model.describe(feature_map, information, public, synthetic=False)
         if design.proven_coverage is not None:
             run.prove(model, error)
     readable = None
@@ -229,8 +232,8 @@ class _Run:
         self.readable = 1.0
         self.beyond = (0.0, 0.0, 0.0)
 
-    def model(self, on_done: Callable[[int], None]) -> NumberModel:
-        """Release everything but the proof, and return the model."""
+    def model(self, on_done: Callable[[int], None]) -> tuple[NumberModel, Information | None]:
+        """Release everything but the proof, and return the model and what is known of its coefficients."""
         scale, first_limit = self._scale()
         law, shares = Law.normal(_FIRST_LAW), self.design.shares
         found = ResidualFit(Fit.start(self.rows), 0.0)
@@ -246,7 +249,7 @@ class _Run:
             self.rounds.append(replace(released, values=values, spread=spread))
             found = self._fitted(law, found)
             on_done(1)
-        return self._published(scale, law, found)
+        return self._published(scale, law, found), found.fit.information
 
     def _fitted(self, law: Law, start: ResidualFit) -> ResidualFit:
         return fit_residuals(self.rounds, self.rows, law, start.fit, n_units=self.n_read)
@@ -418,7 +421,7 @@ def _line(model: NumberModel, typical: Floats, middle: float, size: float) -> tu
     return float(offset) * size, float(slope)
 
 
-class NumberModel(RegressorMixin, BaseEstimator):
+class NumberModel(RegressorMixin, ExplainedModel):
     """The published model of a number, which reads a public map's features. May be published.
 
     Every output follows from released sums. The mean is the prediction, moved by the mean residual of its group, or on
@@ -473,6 +476,38 @@ class NumberModel(RegressorMixin, BaseEstimator):
     def fit(self, X: Rows, y: Rows = None) -> NumberModel:  # noqa: ARG002
         """Refuse: targets are for `LabelMomentsRegressor`, which releases their moments."""
         raise InvalidParameterError("a NumberModel is made of released moments: fit a LabelMomentsRegressor.")
+
+    def describe(
+        self, read_by: FeatureMap, information: Information | None, table: pd.DataFrame, *, synthetic: bool
+    ) -> None:
+        """Store what explanations need, in units of outputs."""
+        in_units = None if information is None else replace(information, factor=self._factor**2)
+        super().describe(read_by, in_units, table, synthetic=synthetic)
+
+    @property
+    def _kind(self) -> str:  # type: ignore[override]
+        return "mean" if self.scale.shift is None else "logarithm"
+
+    @property
+    def _outputs(self) -> NDArray[np.str_]:
+        return np.array(["number"])
+
+    @property
+    def _factor(self) -> float:
+        """How far an output moves with the prediction."""
+        return self.spread_ * (1 + self.slope_ if self.scale.shift is None else 1.0)
+
+    @property
+    def _start(self) -> float:  # type: ignore[override]
+        corrected = self.scale.shift is None
+        return self.middle_ + self.spread_ * (self.offset_ - self.slope_ * self.centre_ if corrected else 0.0)
+
+    @property
+    def _weights(self) -> Floats:
+        return np.asarray(self._factor * rounded_coefficients(self.coefficients_)[:, None])
+
+    def _sums(self, features: Rows) -> Floats:
+        return np.asarray(self._factor * self._read(features)[0][:, None])
 
     def predict(self, X: Rows) -> Floats:
         """Return the mean that is expected of each row of features, shape (n_rows,)."""

@@ -33,6 +33,7 @@ from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._work import fewer
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit, Link, most_likely_column, positive_root, solved
+from dpensemble.moments.model import Information
 from dpensemble.moments.public_rows import PublicRows
 from dpensemble.moments.whole import UNIT, RecordsQuery, bounded_answers, logits
 
@@ -504,7 +505,8 @@ def fit_residuals(
         n_effective = _effective(step.precision, scales[public.blocks])
         if step.is_short:
             break
-    return ResidualFit(Fit(coefficients, scales), n_effective)
+    information = Information(step.precision, scales[public.blocks], np.ones(1), 1.0)
+    return ResidualFit(Fit(coefficients, scales, information), n_effective)
 
 
 def _effective(precision: Floats, deviations: Floats) -> float:

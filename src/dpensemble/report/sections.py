@@ -525,19 +525,42 @@ class _LogitScale:
         return [float(f"{step * place:.12g}") for place in range(first, math.floor(self.high / step) + 1)]
 
 
+# Numbers from here on are written without decimals.
+_LARGE = 1000
+
+
+class _Words(NamedTuple):
+    """The name of the axis, the title, and what both sides mean."""
+
+    axis: str
+    title: str
+    sides: str
+
+
+_OF_CLASS = "What makes {} more and less likely", "Blue, to the right: more likely. Brown, to the left: less likely."
+_OF_NUMBER = "What makes the number larger and smaller", "Blue, to the right: larger. Brown, to the left: smaller."
+_WORDS_OF_OUTPUT = {
+    "odds": _Words("logit: the logarithm of the odds", *_OF_CLASS),
+    "logit": _Words("logit, less the mean logit of all classes", *_OF_CLASS),
+    "mean": _Words("expected number", *_OF_NUMBER),
+    "logarithm": _Words("logarithm of the number, counted from the low end of its range", *_OF_NUMBER),
+}
+
+
 def waterfall(
     steps: Sequence[tuple[str, float, float]],
     base: float,
     *,
     towards: str,
-    chances: bool,
+    output: str,
     attribution: str,
     reference: str,
 ) -> str:
-    """Return the picture as the text of an SVG file. With `chances` a logit is shown as a probability, too.
+    """Return the picture as the text of an SVG file.
 
-    Each step is a column with its entry, what the column adds to the logit, and the standard deviation of that by known
-    noise. A deviation of 0 draws no band.
+    Each step is a column with its entry, what the column adds to the output, and the standard deviation of that by
+    known noise. A deviation of 0 draws no band. The `output` is one of these: ``"odds"`` of one of two classes (as a
+    probability, too), ``"logit"`` of one of several classes, ``"mean"`` of a number, ``"logarithm"`` of a number.
     """
     bars = [_Step(label, contribution, BAND * deviation) for label, contribution, deviation in steps]
     ends = [base]
@@ -545,15 +568,15 @@ def waterfall(
         ends.append(ends[-1] + one.contribution)
     bands = [end + side * one.band for end, one in zip(ends[1:], bars, strict=True) for side in (-1, 1)]
     scale, floor = _LogitScale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
-    axis = "logit: the logarithm of the odds" if chances else "logit, less the mean logit of all classes"
-    body = _waterfall_axis(scale, floor, axis)
+    about, chances = _WORDS_OF_OUTPUT[output], output == "odds"
+    title = about.title.format(shorten(towards, 30))
+    body = _waterfall_axis(scale, floor, about.axis)
     body += _waterfall_end("Public mean", base, scale, _TOP, chances)
     for place, (one, start, end) in enumerate(zip(bars, ends[:-1], ends[1:], strict=True), start=1):
         body += _waterfall_bar(one, start, end, scale, _TOP + _STEP * place)
     body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, chances)
-    title = f"What speaks for and against {shorten(towards, 30)}"
     body += _waterfall_label(_LEFT, 28, title, weight="700")
-    body += _waterfall_label(_LEFT, 50, "Blue, to the right: more likely. Brown, to the left: less likely.", _SOFT)
+    body += _waterfall_label(_LEFT, 50, about.sides, _SOFT)
     body += _waterfall_label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
     for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in bars))):
         body += _waterfall_label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
@@ -605,11 +628,13 @@ def _waterfall_notes(attribution: str, bands: bool) -> list[str]:
 
 def _signed(value: float) -> str:
     """Write a contribution with its sign. One that rounds to 0 has none."""
+    if abs(value) >= _LARGE:
+        return f"{value:+,.0f}"
     return "0.00" if round(value, 2) == 0 else f"{value:+.2f}"
 
 
 def _logit(value: float, chances: bool) -> str:
-    text = f"{value:.2f}".replace("-", "−")
+    text = (f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.2f}").replace("-", "−")
     if not chances:
         return text
     chance = 100 / (1 + math.exp(-max(min(value, 700.0), -700.0)))

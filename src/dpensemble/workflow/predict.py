@@ -86,6 +86,7 @@ def _columns(counts: Counter[str]) -> str:
 _ROWS_AT_ONCE = 1000
 #: Columns of a table of explanations, before a column for each contribution.
 CLASS, _LOGIT, _BASE, _CONTRIBUTION = "explained class", "logit", "base", "contribution of {}"
+_EXPLAINED = "explained {}"
 
 
 class RowExplanations:
@@ -150,16 +151,17 @@ class RowExplanations:
 
 
 def _table(found: Explanation, index: pd.Index) -> pd.DataFrame:
-    """Return the explanation of each row's predicted class (of two classes: of the second) as columns."""
+    """Return the explanation of each row's number, or predicted class (of two classes: the second), as columns."""
     outputs = np.array(list(_outputs(found)), dtype=np.int64)
     rows = np.arange(len(outputs))
-    columns: dict[str, object] = {
-        CLASS: [found.classes[output] for output in outputs],
-        _LOGIT: found.logits[rows, outputs],
+    of_class = found.output == _LOGIT
+    columns: dict[str, object] = {CLASS: [found.classes[output] for output in outputs]} if of_class else {}
+    columns |= {
+        found.output if of_class else _EXPLAINED.format(found.output): found.logits[rows, outputs],
         _BASE: found.base[outputs],
     }
-    of_class = found.contributions[rows, :, outputs]
-    columns |= {_CONTRIBUTION.format(name): of_class[:, place] for place, name in enumerate(found.columns)}
+    parts = found.contributions[rows, :, outputs]
+    columns |= {_CONTRIBUTION.format(name): parts[:, place] for place, name in enumerate(found.columns)}
     return pd.DataFrame(columns, index=index)
 
 
