@@ -54,6 +54,19 @@ def test_swapped_fields_are_refused_by_their_names():
             model().fit(X[:2], y, X_public=PUBLIC)
 
 
+def test_the_released_life_table_of_everybody_has_a_curve_with_bands(fitted):
+    curve = fitted.life_table_.curves[0]
+    # Kaplan and Meier at the ends of bins, without privacy.
+    times = np.sort(Y["time"])
+    at_risk = 2000 - np.searchsorted(times, times)
+    died = Y["event"][np.argsort(Y["time"], kind="stable")]
+    exact = [np.prod((1 - died / at_risk)[times <= end]) for end in BINS]
+    np.testing.assert_allclose(curve.survival, exact, atol=0.03)
+    assert ((curve.low <= exact) & (exact <= curve.high)).all()
+    risks = fitted.predict_risk(PUBLIC, t=BINS).mean(axis=0)
+    np.testing.assert_allclose(1 - risks, curve.survival, atol=0.03)
+
+
 def test_bins_that_can_be_read_once_only_are_refused():
     with pytest.raises(InvalidParameterError, match="is not a list of times"):
         model(bins=iter(BINS)).fit(X, Y, X_public=PUBLIC)

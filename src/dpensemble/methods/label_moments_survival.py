@@ -75,6 +75,8 @@ class LabelMomentsSurvival(ReadsTables):
         ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
     drift_ : Drift
         A test of whether public rows look like the private ones, from a released mean. May be published.
+    life_table_ : LifeTableEstimate
+        The released life table of everybody, whose curve has bands. May be published.
     readable_share_ : ReadableShare
         Estimated share of private records that could be read. May be published.
 
@@ -383,7 +385,7 @@ class _SurvivalSteps(OneMapSteps):
     def make_result(self, student: Pipeline) -> Result:
         """Return the result of the run."""
         learned = self._learned_times
-        self.method.columns_ = self.public.iloc[:0]
+        self.method.columns_, self.method.life_table_ = self.public.iloc[:0], learned.life_table
         texts = classifier.texts_of_times(self.relation, self.has_units)
         return Result(
             design=self.design,

@@ -44,7 +44,7 @@ from dpensemble.design.sums import SurvivalSums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit
 from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
-from dpensemble.moments.life_table import Counts, bins_of_times, columns_of_bins
+from dpensemble.moments.life_table import Counts, LifeTableEstimate, bins_of_times, columns_of_bins
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.residuals import Seen, Step
@@ -323,6 +323,7 @@ class LearnedSurvival:
     model: SurvivalModel
     drift: Drift
     readable: ReadableShare
+    life_table: LifeTableEstimate
 
 
 def release_and_fit_survival(
@@ -352,7 +353,8 @@ def release_and_fit_survival(
         mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
         drift = Drift.of(*mean, compared, total_weight, units)
         noisy, noise = source.noisy_sum(TableOfCells(len(ends)), design.table_share, total_weight, title="Life table")
-        table = Counts.of(noisy * total_weight, noise * total_weight)
+        everybody = LifeTableEstimate(ends, ("",), noisy * total_weight, noise * total_weight)
+        table = Counts.of(everybody.noisy, everybody.spread)
         # A bad record adds zeros, so the mean over records that can be read is larger.
         share = float(table.entering[0]) / total_weight
         readable = min(max(share, _LEAST_READ), 1.0)
@@ -365,7 +367,7 @@ def release_and_fit_survival(
             centre = fit_hazards(rounds, table, trusted, n_units=n_units)
             on_done(1)
     read = ReadableShare(share, math.hypot(table.noise, share * error) / total_weight)
-    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read)
+    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read, everybody)
 
 
 class SurvivalModel(BaseEstimator):
