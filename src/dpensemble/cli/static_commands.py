@@ -674,9 +674,12 @@ def predict(
     coverage: Annotated[float | None, option(OUTPUT, "Of a number: share inside the interval. [0.9]")] = None,
     quantiles: Annotated[str | None, option(OUTPUT, "Of a number: more quantiles, such as 0.1,0.75.")] = None,
     proven: Annotated[bool, option(OUTPUT, "Of a number: proven intervals (--proven-coverage).", "--proven")] = False,
+    at: Annotated[str | None, option(OUTPUT, "Of a risk: times, such as 90,365. [ends of bins]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict rows with a saved student: a label, or mean, median and an interval of a number. This costs no privacy.
+    """Predict rows with a saved student: a label, the mean and an interval of a number, or risks by some times.
+
+    This costs no privacy.
 
     Rows are counted from 0.
 
