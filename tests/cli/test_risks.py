@@ -212,6 +212,24 @@ def test_no_record_shows_in_exit_codes_outputs_and_logs(said, folder, monkeypatc
         assert seen(said, folder, record, "neighbour")[0] == usual, record
 
 
+def test_check_counts_records_without_a_code_or_a_time(said, folder):
+    odd = PRIVATE.astype(object)
+    odd.loc[: len(BAD) - 1, ["days", "status"]] = BAD
+    odd.to_csv(folder / "bad.csv", index=False)
+    line = f"check --private bad.csv --public public.csv {TIMES}"
+    counts = json.loads(said(line, "--json")[1])
+    assert (counts["without_class"], counts["bad"], counts["classes"]) == (len(BAD), len(BAD), [])
+    assert counts["columns"]["days"] == "the time, plain numbers"
+    assert counts["columns"]["status"] == "codes: event 1; censored 0"
+    out = said(line)[1]
+    assert f"{len(BAD)} have no declared code and time from 0" in out
+    out = said(line.replace("status=1", "status=8"), "--censored", "9")[1]
+    assert "Every record is bad: compare --event, --time" in out
+    assert "compare --event and --time with the columns" in out
+    for wrong in (line.replace("--bins 90,180,365,540", ""), f"{line} --target status"):
+        assert said(wrong)[::2] == (2, "dpensemble: give --target, or --time, --event and --bins in place of it.\n")
+
+
 REFUSED = {
     "--bins 90": "has 1 entries",
     "--bins 180,90": "must ascend",

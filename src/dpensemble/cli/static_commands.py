@@ -612,9 +612,15 @@ def check(
     private: Annotated[
         list[str], option(DATA, "CSV, Excel, Parquet, folder or database; repeatable. Required.", metavar="FILE")
     ],
-    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    target: Annotated[str | None, option(DATA, "Column to predict. Required, or --time.")] = None,
     classes: Annotated[str | None, option(DATA, "All possible labels, comma-separated.")] = None,
     range: Annotated[str | None, option(DATA, "Smallest and largest number, in place of --classes: 0,500000.")] = None,
+    time: Annotated[str | None, option(DATA, "Column of the time until an event, in place of --target.")] = None,
+    event: Annotated[
+        str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
+    ] = None,
+    censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
+    bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,

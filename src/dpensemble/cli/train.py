@@ -45,7 +45,7 @@ from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resume
 from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
-from dpensemble.workflow.targets import DeclaredTimes, parsed_codes, parsed_range, parsed_times
+from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 _DEFAULT_LEARNER = "logistic-regression"
 
@@ -408,17 +408,9 @@ def _files_of_times(own: dict[str, Any]) -> TableFiles:
             "such as .parquet.",
             parameter="private",
         )
-    event, events = parsed_codes("event", own["event"], "died=1")
-    times = DeclaredTimes(
-        time=own["time"],
-        event=event,
-        events=events,
-        censored=split_names(own["censored"] or "0"),
-        bins=parsed_times("bins", own["bins"]),
-        at=None if own["at"] is None else parsed_times("at", own["at"]),
-        time_unit=own["time_unit"],
-    )
-    return _checked_files(own, target=event, classes=times.codes, times=times)
+    named = {name: own[name] for name in ("time", "event", "bins", "censored", "at", "time_unit")}
+    times = DeclaredTimes.of_options(**named)
+    return _checked_files(own, target=times.event, classes=times.codes, times=times)
 
 
 def _checked_files(own: dict[str, Any], *, declared: bool = False, **target: Any) -> TableFiles:

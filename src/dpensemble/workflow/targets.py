@@ -377,6 +377,29 @@ class DeclaredTimes:
     at: Sequence[float] | None = None
     time_unit: str | None = None
 
+    @classmethod
+    def of_options(
+        cls,
+        time: str,
+        event: str,
+        bins: str,
+        *,
+        censored: str | None = None,
+        at: str | None = None,
+        time_unit: str | None = None,
+    ) -> DeclaredTimes:
+        """Return what options such as ``--event status=1`` and ``--bins 30,90`` declare."""
+        column, events = parsed_codes("event", event, "died=1")
+        return cls(
+            time=time,
+            event=column,
+            events=events,
+            censored=split_names("0" if censored is None else censored),
+            bins=parsed_times("bins", bins),
+            at=None if at is None else parsed_times("at", at),
+            time_unit=time_unit,
+        )
+
     @property
     def codes(self) -> list[Label]:
         """All declared codes: numbers if all of them are. Raise if one is given twice."""
