@@ -20,6 +20,7 @@ import typer
 
 from dpensemble import methods
 from dpensemble._checks import split_names
+from dpensemble._entries import Rows
 from dpensemble._files import pipes_kept
 from dpensemble._spending import Spending, kept_in, listen
 from dpensemble._work import Hear, progress_bar, progress_heard_by, progress_on_stderr
@@ -397,7 +398,7 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     )
 
 
-def _files_of_times(own: dict[str, Any]) -> TableFiles:
+def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
     """Return the user's tables with times until an event. Raise if options that declare them are incomplete."""
     missing = [f"--{name}" for name in ("private", "public", "time", "event", "bins") if own.get(name) is None]
     if missing:
@@ -413,7 +414,7 @@ def _files_of_times(own: dict[str, Any]) -> TableFiles:
     return _checked_files(own, target=times.event, classes=times.codes, times=times)
 
 
-def _checked_files(own: dict[str, Any], *, declared: bool = False, **target: Any) -> TableFiles:
+def _checked_files(own: Mapping[str, Rows], *, declared: bool = False, **target: Rows) -> TableFiles:
     """Return the user's tables, with what options state about the target."""
     entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared)
     files = TableFiles(

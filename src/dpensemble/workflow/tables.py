@@ -615,7 +615,7 @@ def _require_types(files: TableFiles, time: str | None = None) -> None:
             table.require_unit(files.unit)
 
 
-def _target_entries(files: TableFiles, private: pd.DataFrame, shown: list[Any]) -> Rows:
+def _target_entries(files: TableFiles, private: pd.DataFrame, shown: list[Rows]) -> Rows:
     """Return the private target as it is written: a column, or the columns of an event and of its time."""
     if files.time is None:
         return _column(private, files.target, "target", "private", shown)

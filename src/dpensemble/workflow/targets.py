@@ -534,12 +534,12 @@ class TimesTarget(Target):
 
     @property
     def what_is_unreadable(self) -> str:
-        """Entries that are no times or no codes."""
+        """Entries that cannot be read."""
         return "an undeclared code, or a time that is not a number from 0"
 
     @property
     def what_is_wrong(self) -> str:
-        """Entries that are no times or no codes."""
+        """Entries that cannot be read."""
         return self.what_is_unreadable
 
     def stand_ins(self, ranks: Integers) -> list[object]:
