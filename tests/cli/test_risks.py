@@ -10,6 +10,7 @@ import pytest
 
 from dpensemble import LabelMomentsSurvival, load_classifier
 from dpensemble.cli import main
+from dpensemble.errors import NotForReleaseWarning
 from dpensemble.releases import SumReleaser
 from dpensemble.server import Ledger
 
@@ -106,7 +107,7 @@ def test_predict_gives_the_risks_of_the_student(said, folder):
     table = pd.read_csv(folder / "risks.csv")
     assert list(table) == ["row", "pid", "risk by 45", "risk by 540", "risk by 0"]
     student, rows = load_classifier(folder / "run" / "student.skops"), ROWS[N + 80 :].reset_index(drop=True)
-    expected = -np.expm1(-student.predict_cumulative_hazard(rows, [45.0, 540.0, 0.0]))
+    expected = student.predict_risk(rows, [45.0, 540.0, 0.0])
     np.testing.assert_allclose(table[["risk by 45", "risk by 540", "risk by 0"]], expected)
     assert (table["risk by 0"] == 0).all()
     shown = json.loads(said("predict run new.csv --json")[1])
@@ -134,6 +135,32 @@ def test_the_command_releases_what_python_releases(said, folder, whose):
     assert "EXPERIMENT" in (folder / whose / "report.html").read_text(encoding="utf-8")
     # Under add-or-remove-one the number of people is private.
     assert ("400" in (folder / whose / "card.md").read_text(encoding="utf-8")) == (not more)
+
+
+def test_competing_events_have_a_chance_of_their_own(said, folder):
+    # Some censorings were deaths.
+    died = PRIVATE.assign(status=np.where((PRIVATE["status"] == 0) & (RNG.uniform(size=N) < 0.7), 2, PRIVATE["status"]))
+    died.to_csv(folder / "died.csv", index=False)
+    line = RUN.replace("private.csv", "died.csv")
+    assert said(line, *SEEDED, "--competing", "2", "--out", "died")[0] == 0
+    assert said(line, *SEEDED, "--censored", "0,2", "--out", "trap")[0] == 0
+    right, trap = (pd.read_csv(folder / out / "labels.csv")["risk by 540"].mean() for out in ("died", "trap"))
+    assert right < trap - 0.05
+    page = (folder / "died" / "report.html").read_text(encoding="utf-8")
+    for words in ("Chance of each kind of event", "comes, and before any other", "free of any event"):
+        assert words in page
+        assert words not in (folder / "trap" / "report.html").read_text(encoding="utf-8")
+    table = json.loads((folder / "died" / "run.json").read_text(encoding="utf-8"))["data"]["risk"]
+    assert table["public"]["mean"][-1] == pytest.approx(table["curves"][0]["incidence"][0]["chance"][-1], abs=0.03)
+    assert said("verify trap")[0] == 1
+    model = LabelMomentsSurvival(BINS, competing=[2], epsilon=5, delta=1e-4, insecure_release_seed=3)
+    model.fit(died[["age", "town"]], died[["status", "days"]], X_public=PUBLIC)
+    with pytest.warns(NotForReleaseWarning):
+        student = load_classifier(folder / "died" / "student.skops")
+    np.testing.assert_array_equal(
+        student.predict_risk(PUBLIC, [45.0, 400.0]), model.predict_risk(PUBLIC, [45.0, 400.0])
+    )
+    assert json.loads(said(f"check --private died.csv --public public.csv {TIMES} --competing 2 --json")[1])["bad"] == 0
 
 
 def commas(table):
@@ -237,6 +264,8 @@ REFUSED = {
     "--event status": "must be COLUMN=VALUE",
     "--event status=0": "must not share a code",
     "--censored 1": "must not share a code",
+    "--competing 0": "must not share a code",
+    "--competing 3,4,5,6,7,8": "at most 5",
     "--at 45": "must be ends of bins",
     "--at soon": "must be numbers",
     "--time-unit d4": "must be a word",

@@ -184,6 +184,7 @@ def run(
     time: str | None,
     event: str | None,
     censored: str | None,
+    competing: str | None,
     bins: str | None,
     declared_columns: Path | None,
     unit: str | None,
@@ -203,9 +204,9 @@ def run(
     entries = entry_rules(column, blank, below_limit, declared=declared_columns is not None)
     times = None
     if time is not None and event is not None and bins is not None and target is None:
-        times = DeclaredTimes.of_options(time, event, bins, censored=censored)
+        times = DeclaredTimes.of_options(time, event, bins, censored=censored, competing=competing)
         target = times.event
-    elif target is None or any(one is not None for one in (time, event, censored, bins)):
+    elif target is None or any(one is not None for one in (time, event, censored, competing, bins)):
         raise InvalidParameterError("give --target, or --time, --event and --bins in place of it.", parameter="target")
     files = TableFiles(
         private=Path(private[0]),

@@ -300,7 +300,19 @@ _READ = _Shown()
 _GIVEN_BY_DATA_OR_ANOTHER_OPTION = _Shown(replaced=True)
 _OPTIONS_OF_PARAMETERS = {
     **dict.fromkeys(
-        ("classes", "low", "high", "bins", "events", "censored", "on_bad_record", "columns", "declared_columns", "law"),
+        (
+            "classes",
+            "low",
+            "high",
+            "bins",
+            "events",
+            "censored",
+            "competing",
+            "on_bad_record",
+            "columns",
+            "declared_columns",
+            "law",
+        ),
         _GIVEN_BY_DATA_OR_ANOTHER_OPTION,
     ),
     "epsilon": _Shown(flag="--epsilon", panel=Panel.PRIVACY),
@@ -425,6 +437,7 @@ _TIMES = (
     _own("--event", "Column and codes of the event. Required.", placeholder="COLUMN=CODES"),
     _own("--bins", "End of each bin, such as 30,90,180,365. Required."),
     _own("--censored", "Codes of a censoring, comma-separated. [0]"),
+    _own("--competing", "Codes of events after which it is not seen."),
     _own("--at", "Ends of bins on the first screen. [up to 3]"),
     _own("--time-unit", "What times count, such as days."),
 )

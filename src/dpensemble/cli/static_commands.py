@@ -620,6 +620,7 @@ def check(
         str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
     ] = None,
     censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
+    competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
     bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,

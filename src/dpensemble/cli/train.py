@@ -409,7 +409,7 @@ def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
             "such as .parquet.",
             parameter="private",
         )
-    named = {name: own[name] for name in ("time", "event", "bins", "censored", "at", "time_unit")}
+    named = {name: own[name] for name in ("time", "event", "bins", "censored", "competing", "at", "time_unit")}
     times = DeclaredTimes.of_options(**named)
     return _checked_files(own, target=times.event, classes=times.codes, times=times)
 

@@ -313,6 +313,8 @@ def _everybody(table: RecordPart, time: float) -> str:
     if time not in curve["times"]:
         return "a share that noise hides"
     place = curve["times"].index(time)
+    if _competing(table):
+        return _with_band(*(curve["incidence"][0][name][place] for name in _OF_KIND))
     low, high = curve["low"][place], curve["high"][place]
     turned = (None, None) if low is None or high is None else (1 - high, 1 - low)
     return _with_band(1 - curve["survival"][place], *turned)
@@ -368,6 +370,7 @@ def risk_section(record: RunRecord) -> RecordPart | None:
     heads = ["By", "everybody", "mean of public rows", *_ROWS.values()]
     return {
         "chart": _survival_chart(table, table["curves"], 0),
+        "incidence": _incidence_chart(table, table["curves"][0], 0) if _competing(table) else None,
         "heads": heads,
         "rows": [
             (

@@ -110,12 +110,12 @@ class RiskColumns:
         """Return the columns of rows by name."""
         ends = student.steps[-1][1].ends_
         times = [real_between("at", time, 0.0, float(ends[-1])) for time in self.at] or ends.tolist()
-        risks = -np.expm1(-student.predict_cumulative_hazard(rows, times))
+        risks = student.predict_risk(rows, times)
         return {f"risk by {time:.12g}": risks[:, place] for place, time in enumerate(times)}
 
 
 # Kinds of columns by a method that only such students have.
-_BY_METHOD = {"predict_interval": NumberColumns, "predict_cumulative_hazard": RiskColumns}
+_BY_METHOD = {"predict_interval": NumberColumns, "predict_risk": RiskColumns}
 
 
 def columns_of(student: object) -> type[NumberColumns] | type[RiskColumns] | None:

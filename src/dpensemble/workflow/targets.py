@@ -385,6 +385,7 @@ class DeclaredTimes:
         bins: str,
         *,
         censored: str | None = None,
+        competing: str | None = None,
         at: str | None = None,
         time_unit: str | None = None,
     ) -> DeclaredTimes:
@@ -395,6 +396,7 @@ class DeclaredTimes:
             event=column,
             events=events,
             censored=split_names("0" if censored is None else censored),
+            competing=() if competing is None else split_names(competing),
             bins=parsed_times("bins", bins),
             at=None if at is None else parsed_times("at", at),
             time_unit=time_unit,
@@ -493,7 +495,7 @@ class TimesTarget(Target):
 
     def settings(self) -> dict[str, object]:
         """Return bins and codes."""
-        return {name: value for name, value in self.declared.settings.items() if name != "competing"}
+        return dict(self.declared.settings)
 
     def features(self, entries: EntryRules) -> EntryRules:
         """Return what is declared about the entries of features, without the times."""
@@ -555,6 +557,7 @@ class TimesTarget(Target):
         """Return in words how both columns are read."""
         declared, form = self.declared, self._times.form
         codes = f"event {', '.join(declared.events)}; censored {', '.join(declared.censored)}"
+        codes += f"; competing {', '.join(declared.competing)}" if declared.competing else ""
         how = "plain numbers" if form is None else form.words()
         return {declared.time: f"the time, {how}", declared.event: f"codes: {codes}"}
 
