@@ -163,6 +163,21 @@ def test_competing_events_have_a_chance_of_their_own(said, folder):
     assert json.loads(said(f"check --private died.csv --public public.csv {TIMES} --competing 2 --json")[1])["bad"] == 0
 
 
+def test_what_noise_hides_is_stated_and_no_failure(said, folder):
+    # Dates in a text file are bad records, and no curve is left.
+    PRIVATE.assign(days="2024-02-01").to_csv(folder / "dates.csv", index=False)
+    for more in ((), ("--competing", "2")):
+        line = RUN.replace("private.csv", "dates.csv").replace("--epsilon 5", "--epsilon 0.5")
+        code, out, err = said(line, *SEEDED, *more, "--out", "hidden", "--overwrite")
+        assert code == 0, err
+        assert "noise hides how many of all had the event" in out
+        assert "a time must be a number, not a date" in out
+        page = (folder / "hidden" / "report.html").read_text(encoding="utf-8")
+        assert "hidden by noise" in page
+        assert "is not shown at all" in page
+        assert ("comes, and before any other" in page) == bool(more)
+
+
 def commas(table):
     return table.assign(days=[str(one).replace(".", ",") for one in table["days"]])
 

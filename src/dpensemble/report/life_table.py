@@ -288,6 +288,8 @@ def _incidence_chart(table: RecordPart, curve: RecordPart, place: int) -> Markup
 
 #: Entry of a record's data about risks of rows. The page shows it in a section of its own.
 RISK = "risk"
+# Rows of the table of risks, beside those of the first screen.
+_MOST_ROWS = 12
 # Names of risks of public rows, and how the page calls them.
 _ROWS = {"low": "end of the lowest tenth", "median": "middle row", "high": "start of the highest tenth"}
 
@@ -298,7 +300,7 @@ def risk_lines(record: RunRecord) -> Iterator[str]:
     if table is None:
         return
     for time in table["at"]:
-        yield f"By {_when(table, time)}: {_everybody(table, time)} of all had the event; {_rows_by(table, time)}."
+        yield f"By {_when(table, time)}: {_of_all(table, time)}; {_rows_by(table, time)}."
     yield from _ends(table)
     yield _NOT_MEASURED
     yield "Intervals are 95% bands for the population, and include the noise."
@@ -307,11 +309,16 @@ def risk_lines(record: RunRecord) -> Iterator[str]:
 _NOT_MEASURED = "Nobody measured how well these risks order people."
 
 
-def _everybody(table: RecordPart, time: float) -> str:
-    """Write the share of everybody with the event by a time, with its band, or that noise hides the share."""
+def _of_all(table: RecordPart, time: float) -> str:
+    share = _everybody(table, time)
+    return "noise hides how many of all had the event" if share is None else f"{share} of all had the event"
+
+
+def _everybody(table: RecordPart, time: float) -> str | None:
+    """Write the share of everybody with the event by a time, with its band, or None if noise hides the share."""
     curve = table["curves"][0]
     if time not in curve["times"]:
-        return "a share that noise hides"
+        return None
     place = curve["times"].index(time)
     if _competing(table):
         return _with_band(*(curve["incidence"][0][name][place] for name in _OF_KIND))
@@ -332,7 +339,7 @@ def summary_of_risk(record: RunRecord) -> dict[str, object]:
     rows = _rows_by(table, time)
     return {
         "chart": _risk_chart(table),
-        "verdict": f"By {_when(table, time)}, {rows}. Of everybody, {_everybody(table, time)} had the event.",
+        "verdict": f"By {_when(table, time)}, {rows}; {_of_all(table, time)}.",
         "order": _NOT_MEASURED,
         "source": "Computed from the published model, from public rows and from the released life table. The promise "
         "covers these figures.",
@@ -367,20 +374,23 @@ def risk_section(record: RunRecord) -> RecordPart | None:
     table = record.data.get(RISK)
     if table is None:
         return None
+    step, curve = -(-len(table["bins"]) // _MOST_ROWS), table["curves"][0]
     heads = ["By", "everybody", "mean of public rows", *_ROWS.values()]
     return {
-        "chart": _survival_chart(table, table["curves"], 0),
-        "incidence": _incidence_chart(table, table["curves"][0], 0) if _competing(table) else None,
+        "chart": _survival_chart(table, [curve], 0),
+        "competes": _competing(table),
+        "incidence": _incidence_chart(table, curve, 0) if _competing(table) and curve["times"] else None,
         "heads": heads,
         "rows": [
             (
                 _when(table, time),
                 [
-                    _everybody(table, time),
+                    _everybody(table, time) or "hidden by noise",
                     *(percent(table["public"][name][place]) for name in ("mean", *_ROWS)),
                 ],
             )
             for place, time in enumerate(table["bins"])
+            if not place % step or time in (*table["at"], table["bins"][-1])
         ],
         "ends": list(_ends(table)),
         "what": table["what"],

@@ -511,7 +511,7 @@ def _trained(record: RunRecord) -> list[str]:
     columns = data.get("columns")
     by = f" from {_counted(columns, 'column')}" if columns else ""
     if RISK in data:
-        what, among = f"the risk by a time that “{data[RISK]['what']}”", f" (in {len(data[RISK]['bins'])} bins)"
+        what, among = f"the risk that “{data[RISK]['what']}” by a time", f" ({len(data[RISK]['bins'])} bins)"
     sentences = [f"A model that predicts {what}{among}{by}."]
     units, held = data.get("private_units"), data.get("held_back", 0)
     if units is None or "private_units" in withheld:
