@@ -19,6 +19,7 @@ import dpensemble.methods
 from dpensemble.cli.options import MANIFEST, flag_of
 from dpensemble.laws import LAWS
 from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor
+from dpensemble.methods.label_moments_survival import LabelMomentsSurvival
 from dpensemble.workflow.learners import LEARNERS
 
 _REFERENCE = re.compile(r"As (?:for|in) `(?:\w+\.)*?([A-Z]\w*)")
@@ -34,6 +35,7 @@ def manifest() -> dict[str, Any]:
         for kind in (
             *(getattr(dpensemble.methods, name) for name in dpensemble.methods.__all__),
             LabelMomentsRegressor,
+            LabelMomentsSurvival,
         )
         if isinstance(getattr(kind, "name", None), str)
     }
@@ -83,7 +85,7 @@ def _parameter(owner: type, parameter: inspect.Parameter) -> dict[str, Any]:
 def _words(kind: type) -> str:
     """Return the first sentence of a docstring, without what the summaries of all methods begin with."""
     sentence = first_sentence(" ".join(_docstring(kind).split("\n\n")[0].split()))
-    words = re.sub(r"^Private (classifier|regressor) by (an? )?", "", sentence)
+    words = re.sub(r"^Private (classifier by|regressor by|model of) (an? )?", "", sentence)
     return words[0].upper() + words[1:]
 
 

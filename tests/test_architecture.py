@@ -143,8 +143,8 @@ STRUCTURE = {
     # Forty-four are what eleven modules of several sites need of each other and of a run.
     # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
     # Fourteen are of risks given a row: counts and bins of a life table, a step of a fit, steps of a run without
-    # classes, the design, and the model.
-    "names used across modules": 1053,
+    # classes, the design, and the model. Seventeen are runs about times: their target, columns of risks, and the page.
+    "names used across modules": 1070,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

@@ -311,13 +311,23 @@ class NamedPipeline(Pipeline):
         return self._in_blocks(X, lambda rows: self.steps[-1][1].predict_quantile(self[:-1].transform(rows), q))
 
     @_last_step_has("predict_cumulative_hazard")
-    def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Rows:
-        """Return the cumulative hazard of each row at times, by default the ends of bins, shape (n_rows, n_times)."""
+    @takes_any_frame
+    def predict_cumulative_hazard(self, X: Rows, times: Rows = None, *, every: bool = False) -> Rows:
+        """Return the cumulative hazard of the event of each row at times, by default the ends of bins.
+
+        Competing events count, too, if `every`. Shape (n_rows, n_times).
+        """
 
         def read(rows: Rows) -> Rows:
-            return self.steps[-1][1].predict_cumulative_hazard(self[:-1].transform(rows), times)
+            return self.steps[-1][1].predict_cumulative_hazard(self[:-1].transform(rows), times, every=every)
 
         return self._in_blocks(X, read)
+
+    @_last_step_has("predict_risk")
+    @takes_any_frame
+    def predict_risk(self, X: Rows, times: Rows = None) -> Rows:
+        """Return the chance of the event of each row by times, by default the ends of bins, shape (n_rows, n_times)."""
+        return self._in_blocks(X, lambda rows: self.steps[-1][1].predict_risk(self[:-1].transform(rows), times))
 
     @_last_step_has("predict_interval")
     @takes_any_frame

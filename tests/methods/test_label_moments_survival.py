@@ -54,6 +54,48 @@ def test_swapped_fields_are_refused_by_their_names():
             model().fit(X[:2], y, X_public=PUBLIC)
 
 
+def test_the_released_life_table_of_everybody_has_a_curve_with_bands(fitted):
+    curve = fitted.life_table_.curves[0]
+    # Kaplan and Meier at the ends of bins, without privacy.
+    times = np.sort(Y["time"])
+    at_risk = 2000 - np.searchsorted(times, times)
+    died = Y["event"][np.argsort(Y["time"], kind="stable")]
+    exact = [np.prod((1 - died / at_risk)[times <= end]) for end in BINS]
+    np.testing.assert_allclose(curve.survival, exact, atol=0.03)
+    assert ((curve.low <= exact) & (exact <= curve.high)).all()
+    risks = fitted.predict_risk(PUBLIC, t=BINS).mean(axis=0)
+    np.testing.assert_allclose(1 - risks, curve.survival, atol=0.03)
+
+
+def test_risks_beside_competing_events_add_up_and_follow_hazards():
+    other = RNG.exponential(6 * np.exp(-X[:, 1]))
+    y = surv(np.where(other < Y["time"], 2 + (other < 0.4), Y["event"]), np.minimum(other, Y["time"]))
+    swapped = surv(np.select([y["event"] == 1, y["event"] > 1], [2, 1], 0), y["time"])
+    event = model(epsilon=50.0, competing=[2, 3]).fit(X, y, X_public=PUBLIC)
+    others = model(epsilon=50.0, competing=[2]).fit(X, swapped, X_public=PUBLIC)
+    assert [one.kind for one in event.life_table_.curves[0].incidence] == ["1", "2 or 3"]
+    grid = np.linspace(0.0, 8.0, 33)
+    first, second = event.predict_risk(PUBLIC, grid), others.predict_risk(PUBLIC, grid)
+    free = event.predict_survival_function(PUBLIC[:3])
+    np.testing.assert_allclose(
+        first + second, 1 - np.array([one(grid) for one in event.predict_survival_function(PUBLIC)]), atol=0.05
+    )
+    assert (np.diff(first, axis=1) >= 0).all()
+    # In a bin both hazards are constant, so risks and chances to be free grow alike.
+    for one, risks in zip(free, first, strict=False):
+        gone = 1 - one(grid)
+        for start, end in zip((0.0, 1.0, 2.0, 4.0), BINS, strict=True):
+            inside = (start <= grid) & (grid <= end)
+            slopes = np.diff(risks[inside]) / np.diff(gone[inside])
+            np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6)
+    # Without an event that competes, all risks are those of the hazard.
+    alone = model(epsilon=50.0).fit(X, Y, X_public=PUBLIC)
+    np.testing.assert_array_equal(
+        alone.predict_risk(PUBLIC, BINS),
+        -np.expm1(-alone.predict_cumulative_hazard_function(PUBLIC, return_array=True)),
+    )
+
+
 def test_bins_that_can_be_read_once_only_are_refused():
     with pytest.raises(InvalidParameterError, match="is not a list of times"):
         model(bins=iter(BINS)).fit(X, Y, X_public=PUBLIC)

@@ -9,8 +9,17 @@ import pytest
 from dpensemble.datasets.formats import entry_rules
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments.residuals import NumberRange
-from dpensemble.workflow.table_files import TableFiles
-from dpensemble.workflow.targets import ClassTarget, NumberTarget, parsed_range
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
+from dpensemble.workflow.targets import (
+    EVENT,
+    TIME,
+    ClassTarget,
+    DeclaredTimes,
+    NumberTarget,
+    TimesTarget,
+    parsed_codes,
+    parsed_range,
+)
 
 
 def target(*declared, blanks=(), half=None):
@@ -94,3 +103,62 @@ def test_stand_ins_are_all_over_the_target():
 
 def test_numbers_beyond_the_range_are_counted():
     assert target().beyond(np.array([-1, 0, 1000, 1001, 5, np.nan, np.inf])) == (1, 1)
+
+
+DECLARED = DeclaredTimes.of_options("days", "status=died", "30,90", censored="alive,left", competing="other")
+
+
+def test_an_event_has_a_column_and_codes_and_a_name_may_hold_the_sign():
+    assert parsed_codes("event", "BMI>=30=1,2", "died=1") == ("BMI>=30", ["1", "2"])
+    assert (DECLARED.event, DECLARED.shown_times) == ("status", [30.0, 90.0])
+    settings = {"bins": [30.0, 90.0], "events": ["died"], "censored": ["alive", "left"], "competing": ["other"]}
+    assert TimesTarget(DECLARED).settings() == settings
+    many = DeclaredTimes.of_options("days", "status=1", ",".join(map(str, range(1, 11))))
+    assert (many.shown_times, many.codes) == ([4.0, 7.0, 10.0], [1, 0])
+
+
+def test_codes_and_times_are_read_entry_by_entry():
+    entries = pd.DataFrame(
+        {
+            EVENT: texts("died", "Died ", "alive", "gone", None, "other", "left", "died"),
+            TIME: texts("12.5", "7", "-1", "3", "4", "1,5", "inf", ""),
+        }
+    )
+    known = TimesTarget(DECLARED, entry_rules([], [], None)).shown_by(None)
+    read = known.read_private(entries, keep_bad=True)
+    np.testing.assert_equal(read[TIME].tolist(), [12.5, 7, -1, 3, 4, np.nan, np.inf, np.nan])
+    assert known.wrong(read).tolist() == [False, False, True, True, True, True, True, True]
+    for place in range(len(entries)):
+        alone, own = (
+            table.astype(object).fillna("").iloc[0] for table in (known.read(entries[place : place + 1]), read[place:])
+        )
+        assert alone.tolist() == own.tolist()
+    comma = TimesTarget(DECLARED, entry_rules(["days=number:1.234,5"], [], None)).shown_by(None)
+    np.testing.assert_equal(comma.read(entries)[TIME].tolist()[4:6], [4, 1.5])
+    # Public times show how they are written.
+    shown = known.shown_by(texts(*(f"{day},5" for day in range(30))))
+    np.testing.assert_equal(shown.read(entries)[TIME].tolist()[5], 1.5)
+    assert list(known.features(entry_rules(["days=number", "age=number"], [], None)).columns) == ["age"]
+
+
+def test_stand_ins_of_times_have_every_code_and_go_beyond_the_horizon():
+    made = TimesTarget(DECLARED).table_of_stand_ins(np.arange(40))
+    assert set(made[EVENT]) == {"died", "alive", "left", "other"}
+    assert made[TIME].min() == 0
+    assert 90 < made[TIME].max() < 110
+    assert not TimesTarget(DECLARED).wrong(made).any()
+
+
+def test_what_runs_about_times_do_not_have_is_refused():
+    files = {"private": Path("p.csv"), "public": Path("q.csv"), "target": "status", "times": DECLARED}
+    assert TableFiles(**files, classes=DECLARED.codes).predicted.declared is DECLARED
+    for more, options in (
+        ({"test": Path("t.csv")}, ReadOptions()),
+        ({"groups": {"town": None}}, ReadOptions()),
+        ({}, ReadOptions(in_blocks=True)),
+        ({}, ReadOptions(workers=Workers(2))),
+    ):
+        with pytest.raises(InvalidParameterError, match="is not for times until an event"):
+            TableFiles(**files, classes=DECLARED.codes, **more).require_possible(options)
+    with pytest.raises(DataError, match="cannot stop this run"):
+        TimesTarget(DECLARED).require_private(pd.DataFrame())

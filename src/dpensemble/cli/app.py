@@ -22,8 +22,11 @@ from dpensemble.cli.interrupts import INTERRUPTED, INTERRUPTS
 from dpensemble.cli.options import (
     LAWS,
     METHODS,
+    NOT_OF_TIMES,
     OF_LABELS,
     OF_NUMBER,
+    OF_RISK,
+    OF_TIMES,
     SIMULATED,
     Invocation,
     PlainCommand,
@@ -54,6 +57,10 @@ _NOT_HERE = {
     ("plan", "label-moments-regressor"): (
         "--method label-moments-regressor has no plan yet: it uses all of any budget; docs/numbers.md has what was "
         "measured on ten public tables."
+    ),
+    ("plan", "label-moments-survival"): (
+        "--method label-moments-survival has no plan yet: it uses all of any budget; docs/life-tables.md has what was "
+        "measured on six public tables."
     ),
     ("plan", "auto"): (
         "--method auto has no plan, since it chooses by the tables; 'dpensemble plan --help' lists methods that vote."
@@ -120,6 +127,10 @@ def choose_method(command: str, arguments: Sequence[str]) -> _Choice | None:
         raise InvalidParameterError(_NOT_HERE[command, method])
     if method == OF_NUMBER and (about_labels := sorted(flags & OF_LABELS)):
         raise InvalidParameterError(f"{about_labels[0]} is about labels, and a number is predicted: leave it out.")
+    if method == OF_RISK and (others := sorted(flags & NOT_OF_TIMES)):
+        raise InvalidParameterError(
+            f"{others[0]} has no meaning for times until an event (--time, --event, --bins): leave it out."
+        )
     parameter = described_method(method).law
     if parameter is None:
         # The parser refuses --law.
@@ -140,8 +151,8 @@ def _default_method(command: str, rest: Sequence[str]) -> str:
     usual = _DEFAULT_METHODS[command]
     votes = _DEFAULT_METHODS["plan"]
     flags = {argument.partition("=")[0] for argument in rest}
-    if command == "train" and _RANGE in flags:
-        return OF_NUMBER
+    if command == "train" and flags & {_RANGE, *OF_TIMES}:
+        return OF_RISK if flags & OF_TIMES else OF_NUMBER
     own = {option.flag for option in options_of(command, usual, None)}
     takes_law = described_method(votes).law
     law = None if takes_law is None else takes_law.default
@@ -224,7 +235,7 @@ def add_command_of_method(
             group.command(name, cls=PlainCommand, short_help=one_line(_words(name), 60) + usual)(_nothing)
         usual = _DEFAULT_METHODS[command]
         about = f"'dpensemble {command} METHOD --help' shows the options of a method; without METHOD: {usual}"
-        about += f" (with {_RANGE}: {OF_NUMBER})." if command == "train" else "."
+        about += f" (with {_RANGE}: {OF_NUMBER}; with --time: {OF_RISK})." if command == "train" else "."
         laws = f"A law's name stands for 'pate --law NAME': {', '.join(LAWS)}."
         text = f"{_ABOUT[command]} {about}\n\n{laws}\n\nExample: {_EXAMPLES[command]}"
     else:
@@ -287,7 +298,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Train a model of labels or numbers on private records under a differential-privacy guarantee."""
+    """Train a model of labels, numbers or risks on private records under a differential-privacy guarantee."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -25,11 +25,12 @@ from dpensemble.datasets import CSVFormat, TablePreparation
 from dpensemble.datasets.columns import EqualRows, number_columns
 from dpensemble.datasets.formats import entry_rules
 from dpensemble.datasets.public_facts import ids_of_two_forms
+from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.rows.arguments import readable_rows
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import Tables, file_tables
-from dpensemble.workflow.targets import parsed_range
+from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class _Checked:
     `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
     table in memory, how many ids are written as 7.0 although another id is 7. For a number, `without_class` counts
     targets that are not finite, and `below_range` and `above_range` numbers outside the range. They are None for
-    classes.
+    classes. For times until an event there are no classes, and `without_class` counts records without a declared code
+    or a time.
     """
 
     records: int
@@ -71,7 +73,9 @@ class _Checked:
     @property
     def what_is_missing(self) -> str:
         """What a record with a wrong target lacks."""
-        return "declared class" if self.below_range is None else "finite number"
+        if self.below_range is not None:
+            return "finite number"
+        return "declared class" if self.classes else "declared code and time from 0"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
@@ -88,7 +92,9 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         present = np.ones(tables.n_records, dtype=bool) if units is None else units >= 0
     else:
         present = np.ones(tables.n_records, dtype=bool) if tables.units is None else named_units(tables.units)[1]
-    blocks = [(tables.X_private, tables.y_private.to_numpy())] if tables.stream is None else tables.stream.read()
+    blocks = (
+        [(tables.X_private, predicted.as_given(tables.y_private))] if tables.stream is None else tables.stream.read()
+    )
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     beyond = {"below_range": 0, "above_range": 0}
     missing = pd.Series(0, index=tables.X_public.columns)
@@ -143,8 +149,10 @@ def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
 
 
 def _column_words(tables: Tables) -> dict[str, str]:
-    """Return in words how each column is read, and the target if it is a number."""
+    """Return in words how each column is read, and the target if it has no classes."""
     words = dict(tables.columns) or _declared_words(tables.declared_columns or {})
+    if tables.times is not None:
+        return words | tables.times.words()
     return words if tables.number is None else words | {tables.number.column: tables.number.words()}
 
 
@@ -170,9 +178,14 @@ _REMARKABLE = 0.05
 def run(
     private: Sequence[str],
     public: Path | None,
-    target: str,
+    target: str | None,
     classes: str | None,
     range: str | None,
+    time: str | None,
+    event: str | None,
+    censored: str | None,
+    competing: str | None,
+    bins: str | None,
     declared_columns: Path | None,
     unit: str | None,
     drop: str | None,
@@ -189,13 +202,20 @@ def run(
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
     entries = entry_rules(column, blank, below_limit, declared=declared_columns is not None)
+    times = None
+    if time is not None and event is not None and bins is not None and target is None:
+        times = DeclaredTimes.of_options(time, event, bins, censored=censored, competing=competing)
+        target = times.event
+    elif target is None or any(one is not None for one in (time, event, censored, competing, bins)):
+        raise InvalidParameterError("give --target, or --time, --event and --bins in place of it.", parameter="target")
     files = TableFiles(
         private=Path(private[0]),
         more_private=[Path(one) for one in private[1:]],
         public=public,
         target=target,
-        classes=None if classes is None else split_names(classes),
+        classes=split_names(classes) if classes is not None else None if times is None else times.codes,
         number=None if range is None else parsed_range(range),
+        times=times,
         declared_columns=declared_columns,
         unit=unit,
         drop=(*(parts_of(drop) or ()), *entries.dropped),
@@ -239,8 +259,9 @@ def _lines(counts: _Checked) -> list[str]:
         )
     lines += [f"{name} file: {words}" for name, words in counts.layouts.items()]
     if counts.bad == counts.records:
-        option = "--classes" if counts.below_range is None else "--range"
-        lines.append(f"Every record is bad: compare {option}, --target and the columns with the file.")
+        number = counts.below_range is not None
+        options = "--range, --target" if number else "--classes, --target" if counts.classes else "--event, --time"
+        lines.append(f"Every record is bad: compare {options} and the columns with the file.")
     lines.append(f"Columns, as {'they are declared' if counts.declared else 'public rows show them'}:")
     lines += [f"  {name} ({kind})" for name, kind in counts.columns.items()]
     if counts.declared:
@@ -258,6 +279,11 @@ def _share_without_class(counts: _Checked) -> str:
         return (
             f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; declare how numbers "
             f"are written, such as --column '{counts.target}=money:$1,234.5'"
+        )
+    if not counts.classes:
+        return (
+            f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; compare --event and "
+            "--time with the columns of the file"
         )
     return (
         f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; the declared classes are "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from dpensemble.workflow import RunFolder, TableFiles
 from dpensemble.workflow.life_tables import DeclaredLifeTable, life_table_rows_of, release_life_table
 from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resumed_folder
 from dpensemble.workflow.table_files import Workers
+from dpensemble.workflow.targets import parsed_codes, parsed_times
 
 _Options = dict[str, Any]
 
@@ -73,10 +73,10 @@ def _declared(own: _Options) -> DeclaredLifeTable:
             "at risk from time 0, so give one --time, counted from each person's own start.",
             parameter="time",
         )
-    event, events = _column_and_values("event", own["event"], "died=1")
+    event, events = parsed_codes("event", own["event"], "died=1")
     strata: dict[str, list[str]] = {}
     for text in own["strata"] or ():
-        name, values = _column_and_values("strata", text, "sex=f,m")
+        name, values = parsed_codes("strata", text, "sex=f,m")
         if name in strata:
             raise InvalidParameterError(f"strata names {name!r} twice: give each column once.", parameter="strata")
         if len(set(values)) < max(2, len(values)):
@@ -92,40 +92,12 @@ def _declared(own: _Options) -> DeclaredLifeTable:
         events=events,
         censored=split_names(own["censored"]),
         competing=() if own["competing"] is None else split_names(own["competing"]),
-        bins=_numbers("bins", own["bins"]),
+        bins=parsed_times("bins", own["bins"]),
         strata=strata,
-        at=None if own["at"] is None else _numbers("at", own["at"]),
+        at=None if own["at"] is None else parsed_times("at", own["at"]),
         time_unit=own["time_unit"],
         budget=budget | {"relation": Relation(own["relation"]).value},
     )
-
-
-def _column_and_values(parameter: str, text: str, example: str) -> tuple[str, list[str]]:
-    # A name may hold the sign, as in BMI>=30.
-    name, equals, values = text.rpartition("=")
-    if not equals or not name or not values:
-        raise InvalidParameterError(
-            f"{parameter}={text!r:.80} must be COLUMN=VALUE,VALUE, such as {example}: values are declared, since "
-            "nothing is read off the private records.",
-            parameter=parameter,
-        )
-    return name, split_names(values)
-
-
-def _numbers(parameter: str, text: str) -> list[float]:
-    numbers = []
-    for part in text.split(","):
-        try:
-            numbers.append(float(part))
-        except ValueError:
-            numbers.append(math.nan)
-    if not all(map(math.isfinite, numbers)):
-        raise InvalidParameterError(
-            f"{parameter}={text!r:.80} must be numbers between commas, all in the one unit of the times and without "
-            "its name, such as 30,90,180,365.",
-            parameter=parameter,
-        )
-    return numbers
 
 
 def _table_files(own: _Options, declared: DeclaredLifeTable) -> TableFiles:

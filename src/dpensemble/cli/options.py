@@ -166,7 +166,10 @@ def _class_in_manifest(name: str) -> Description:
 
 def _parameter_in_manifest(entry: dict[str, Any]) -> Parameter:
     """Return a parameter from its entry in the file."""
-    return Parameter(**entry | {"scalar": _SCALARS.get(entry["scalar"]), "choices": tuple(entry["choices"])})
+    # JSON has no tuples, and no default of a class can be a list.
+    default = tuple(entry["default"]) if isinstance(entry["default"], list) else entry["default"]
+    scalar, choices = _SCALARS.get(entry["scalar"]), tuple(entry["choices"])
+    return Parameter(**entry | {"default": default, "scalar": scalar, "choices": choices})
 
 
 #: Classes of the methods, by their short names.
@@ -297,7 +300,19 @@ _READ = _Shown()
 _GIVEN_BY_DATA_OR_ANOTHER_OPTION = _Shown(replaced=True)
 _OPTIONS_OF_PARAMETERS = {
     **dict.fromkeys(
-        ("classes", "low", "high", "on_bad_record", "columns", "declared_columns", "law"),
+        (
+            "classes",
+            "low",
+            "high",
+            "bins",
+            "events",
+            "censored",
+            "competing",
+            "on_bad_record",
+            "columns",
+            "declared_columns",
+            "law",
+        ),
         _GIVEN_BY_DATA_OR_ANOTHER_OPTION,
     ),
     "epsilon": _Shown(flag="--epsilon", panel=Panel.PRIVACY),
@@ -416,11 +431,25 @@ _QUALITY = (
 # A number has a range in place of classes, and options about labels mean nothing for it.
 _RANGE = _own("--range", "Smallest and largest number: 0,500000. Required.", placeholder="LOW,HIGH")
 _NOT_OF_NUMBERS = ("--dataset", "--holdout-score", "--baseline")
+# Times until an event have codes and bins in place of one column of targets. Their bad records always add zeros.
+_TIMES = (
+    _own("--time", "Column of the time until the event. Required."),
+    _own("--event", "Column and codes of the event. Required.", placeholder="COLUMN=CODES"),
+    _own("--bins", "End of each bin, such as 30,90,180,365. Required."),
+    _own("--censored", "Codes of a censoring, comma-separated. [0]"),
+    _own("--competing", "Codes of events after which it is not seen."),
+    _own("--at", "Ends of bins on the first screen. [up to 3]"),
+    _own("--time-unit", "What times count, such as days."),
+)
+_NOT_OF_TIMES = (*_NOT_OF_NUMBERS, "--target", "--classes", "--test", "--test-is-public", "--on-bad-record")
 _PRIVATE_REPORT = _own(
     "--private-report", "Also write secret vote statistics, for you.", bool, Panel.OUTPUT, default=False
 )
 #: Options about labels, which a number has not.
 OF_LABELS = frozenset({"--classes", *_NOT_OF_NUMBERS, *(option.flag for option in _QUALITY), _PRIVATE_REPORT.flag})
+#: Options about times until an event, and options that such runs do not have.
+OF_TIMES = frozenset({"--time", "--event", "--bins"})
+NOT_OF_TIMES = frozenset({*_NOT_OF_TIMES, "--range", *OF_LABELS})
 _IN_BLOCKS = _own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
 _PARTS = (
     _own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),
@@ -447,6 +476,8 @@ _PLAN_OF_DRAWS = (_own("--records", "Number of private records.", int),)
 SIMULATED = "label-moments"
 #: The method that predicts a number.
 OF_NUMBER = "label-moments-regressor"
+#: The method that predicts the risk of an event by a time.
+OF_RISK = "label-moments-survival"
 _PLAN_OF_SIZE = (
     _own(
         "--records",
@@ -483,19 +514,21 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
     by_group, votes = "budgets" in method.fit, "student" in method.parameters
     # Taken out before parsing. Here it is only refused when it has no value.
     yield Option(flag="--method", name="method", hidden=True)
-    is_number = method.name == OF_NUMBER
+    is_number, is_risk = method.name == OF_NUMBER, method.name == OF_RISK
     # Only sums can be computed in parts, and of streams.
     sums = method.in_blocks and ("declared_columns" in method.parameters or is_number)
     if command == "train":
         for option in _TRAIN:
-            if is_number and option.flag in _NOT_OF_NUMBERS:
+            if is_risk and option.flag == "--target":
+                yield from _TIMES
+            elif option.flag in (_NOT_OF_NUMBERS if is_number else _NOT_OF_TIMES if is_risk else ()):
                 continue
-            if is_number and option.flag == "--classes":
+            elif is_number and option.flag == "--classes":
                 yield _RANGE
             else:
                 yield _PRIVATE_OR_STREAM if sums and option is _PRIVATE_ROWS else option
         # Methods by group hold nothing back.
-        yield from () if by_group or is_number else _QUALITY
+        yield from () if by_group or is_number or is_risk else _QUALITY
         yield from (_PRIVATE_REPORT,) if "diagnostics" in method.fit else ()
         # Methods by group already fill a screen with options, and their plans are certified.
         yield from (_CERTIFY,) if "diagnostics" in method.fit and not by_group else ()

@@ -27,9 +27,10 @@ from dpensemble.cli.output import check_folder
 from dpensemble.datasets.arrow_sources import holds_rows_of
 from dpensemble.errors import FileError, InvalidParameterError, NotForReleaseWarning, file_errors
 from dpensemble.workflow.disk import file_beside
-from dpensemble.workflow.numbers import COVERAGE, NumberColumns, predicts_number
+from dpensemble.workflow.numbers import COVERAGE, NumberColumns, RiskColumns, columns_of
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.predict import RowExplanations, UnseenValues, load_student, predictions
+from dpensemble.workflow.targets import parsed_times
 
 
 def run(
@@ -52,6 +53,7 @@ def run(
     coverage: float | None,
     quantiles: str | None,
     proven: bool,
+    at: str | None,
 ) -> None:
     """Predict rows with a saved student."""
     columns = parts_of(keep) or []
@@ -74,11 +76,12 @@ def run(
             row=None if explain_plot is None else integer_between("explain_row", explain_row, 0),
         )
     reading["number"] = _number_columns(coverage, quantiles, proven)
+    reading["risk"] = None if at is None else RiskColumns(parsed_times("at", at))
     chunks = predictions(
         loaded, rows, keep=columns, probabilities=probabilities, unseen=unseen, explanations=explanations, **reading
     )
     answers: list[Any] = []
-    whole = bool(columns or probabilities or explain or predicts_number(loaded))
+    whole = bool(columns or probabilities or explain or columns_of(loaded) is not None)
     with (
         file_errors(lambda reason: f"out={str(out)!r} cannot be written ({reason}): choose another file."),
         # Nothing is printed or put in place until everything has succeeded.

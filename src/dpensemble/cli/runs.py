@@ -24,8 +24,8 @@ from dpensemble.cli.options import Unfinished
 from dpensemble.cli.show_plan import plain_line
 from dpensemble.errors import FileError, InvalidParameterError, VerifierError, file_errors
 from dpensemble.report import RunRecord
-from dpensemble.report.life_table import life_table_lines
-from dpensemble.report.numbers import number_lines
+from dpensemble.report.life_table import RISK, life_table_lines, risk_lines
+from dpensemble.report.numbers import NUMBER, number_lines
 from dpensemble.report.page import registry_text, render
 from dpensemble.report.quality import quality_lines
 from dpensemble.report.record import declared_noun
@@ -36,6 +36,8 @@ from dpensemble.workflow.outputs import RunFile, load_run, undamaged
 from dpensemble.workflow.recovery import recover, state_of, unfinished_run
 from dpensemble.workflow.run_folder import checked_folder
 
+# Entries of the data of a run whose student predicts no labels.
+_WITHOUT_LABELS = {NUMBER, RISK}
 # Exit code of ``verify`` where the verifier cannot run.
 _NOT_CHECKED = 3
 
@@ -81,7 +83,7 @@ def _results(record: RunRecord) -> Iterator[str | Table]:
             yield "Scores are exact and for you only, unless the test rows are public (--test-is-public)."
     yield from quality_lines(record)
     yield from number_lines(record)
-    yield from map(printable, life_table_lines(record))
+    yield from map(printable, (*life_table_lines(record), *risk_lines(record)))
     for hint in _hints(record):
         yield f"Hint: {hint}"
 
@@ -94,7 +96,7 @@ def _where_files_are(record: RunRecord, page: Path, student: Path) -> Iterator[s
     if record.life_table is not None:
         yield f"Table:   {student.parent / RunFile.LIFE_TABLE}"
     decision = record.data.get("decision")
-    does = "predicts" if "number" in record.data else "classifies"
+    does = "predicts" if _WITHOUT_LABELS & record.data.keys() else "classifies"
     threshold = f" --threshold {decision['threshold']:.4g}" if decision else ""
     if record.life_table is None:
         yield f"Student: {student}; 'dpensemble predict {student.parent} FILE{threshold}' {does} the rows of a file"
@@ -131,7 +133,7 @@ def _released(record: RunRecord) -> list[str]:
         rows = [(label, *with_error(value, error)) for label, value, error in table["rows"]]
         values = ", ".join(f"{label} {value} ± {error}" for label, value, error in rows)
         lines.append(f"{table['title']}: {values}")
-    if not record.data["public_rows"] or "number" in record.data:
+    if not record.data["public_rows"] or _WITHOUT_LABELS & record.data.keys():
         return lines
     return [*lines, f"Public rows that the model labelled: {record.labels:,}{_right(record)}"]
 
@@ -141,8 +143,10 @@ def _bad_records(record: RunRecord) -> str:
     share = record.readable_in_words
     estimate = "" if share is None else f"{share} of the records could be read. "
     what = "a blank or undeclared label"
-    if "number" in record.data:
+    if NUMBER in record.data:
         what = "a target that is not a finite number"
+    if RISK in record.data:
+        what = "a blank or undeclared code or time"
     if record.life_table is not None:
         what = "a blank or undeclared code, stratum or time"
     return (

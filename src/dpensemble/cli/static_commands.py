@@ -612,9 +612,16 @@ def check(
     private: Annotated[
         list[str], option(DATA, "CSV, Excel, Parquet, folder or database; repeatable. Required.", metavar="FILE")
     ],
-    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    target: Annotated[str | None, option(DATA, "Column to predict. Required, or --time.")] = None,
     classes: Annotated[str | None, option(DATA, "All possible labels, comma-separated.")] = None,
     range: Annotated[str | None, option(DATA, "Smallest and largest number, in place of --classes: 0,500000.")] = None,
+    time: Annotated[str | None, option(DATA, "Column of the time until an event, in place of --target.")] = None,
+    event: Annotated[
+        str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
+    ] = None,
+    censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
+    competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
+    bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
@@ -674,9 +681,12 @@ def predict(
     coverage: Annotated[float | None, option(OUTPUT, "Of a number: share inside the interval. [0.9]")] = None,
     quantiles: Annotated[str | None, option(OUTPUT, "Of a number: more quantiles, such as 0.1,0.75.")] = None,
     proven: Annotated[bool, option(OUTPUT, "Of a number: proven intervals (--proven-coverage).", "--proven")] = False,
+    at: Annotated[str | None, option(OUTPUT, "Of a risk: times, such as 90,365. [ends of bins]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict rows with a saved student: a label, or mean, median and an interval of a number. This costs no privacy.
+    """Predict rows with a saved student: a label, the mean and an interval of a number, or risks by some times.
+
+    This costs no privacy.
 
     Rows are counted from 0.
 

@@ -20,6 +20,7 @@ import typer
 
 from dpensemble import methods
 from dpensemble._checks import split_names
+from dpensemble._entries import Rows
 from dpensemble._files import pipes_kept
 from dpensemble._spending import Spending, kept_in, listen
 from dpensemble._work import Hear, progress_bar, progress_heard_by, progress_on_stderr
@@ -29,7 +30,7 @@ from dpensemble.cli.options import METHODS, Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
-from dpensemble.datasets.arrow_sources import ArrowSource
+from dpensemble.datasets.arrow_sources import ArrowSource, names_source
 from dpensemble.datasets.formats import RULES, entry_rules
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.engine.run import uncounted
@@ -45,7 +46,7 @@ from dpensemble.workflow.run_folder import READING_RULES, claimed_folder, resume
 from dpensemble.workflow.scoring import QualityRequest
 from dpensemble.workflow.table_files import Workers
 from dpensemble.workflow.tables import adult_tables
-from dpensemble.workflow.targets import parsed_range
+from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 _DEFAULT_LEARNER = "logistic-regression"
 
@@ -59,7 +60,9 @@ def estimator(request: Request) -> Any:
         if named != _DEFAULT_LEARNER:
             settings[part] = learner(part, named)
     kind = getattr(methods, METHODS[request.method])
-    return kind(**settings).set_params(on_bad_record=str(request.own["on_bad_record"]))
+    # Some methods have one way only.
+    bad = {"on_bad_record": request.own["on_bad_record"]} if "on_bad_record" in request.own else {}
+    return kind(**settings).set_params(**bad)
 
 
 @contextmanager
@@ -363,6 +366,8 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
         if named:
             raise InvalidParameterError(f"dataset={own['dataset']!r} brings its own tables: drop {', '.join(named)}.")
         return None
+    if "time" in own:
+        return _files_of_times(own)
     if all(own.get(name) is None for name in (*_FILES, "range")):
         raise InvalidParameterError(
             "no data are given: give --dataset adult, or --private FILE --public FILE --target COLUMN --classes A,B "
@@ -380,24 +385,49 @@ def _table_files(own: dict[str, Any]) -> TableFiles | None:
     # If only classes are missing, `labels` has a sentence about them.
     if missing not in ([], ["--classes"]):
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on your own tables.")
-    entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared)
-    files = TableFiles(
-        private=Path(own["private"][0]),
-        more_private=[Path(one) for one in own["private"][1:]],
-        public=own["public"],
+    return _checked_files(
+        own,
+        declared=declared,
         target=own["target"],
         classes=None if own.get("classes") is None else split_names(own["classes"]),
         number=None if own.get("range") is None else parsed_range(own["range"]),
         declared_columns=own.get("declared_columns"),
         test=own["test"],
+        test_is_public=own["test_is_public"],
+        groups=_parse_groups(own.get("groups")),
+    )
+
+
+def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
+    """Return the user's tables with times until an event. Raise if options that declare them are incomplete."""
+    missing = [f"--{name}" for name in ("private", "public", "time", "event", "bins") if own.get(name) is None]
+    if missing:
+        raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on times until an event.")
+    if any(names_source(one) or Workers.is_table(Path(one)) for one in own["private"]):
+        raise InvalidParameterError(
+            "private is a database or a stream, but times until an event are read into memory: write them to a file, "
+            "such as .parquet.",
+            parameter="private",
+        )
+    named = {name: own[name] for name in ("time", "event", "bins", "censored", "competing", "at", "time_unit")}
+    times = DeclaredTimes.of_options(**named)
+    return _checked_files(own, target=times.event, classes=times.codes, times=times)
+
+
+def _checked_files(own: Mapping[str, Rows], *, declared: bool = False, **target: Rows) -> TableFiles:
+    """Return the user's tables, with what options state about the target."""
+    entries = entry_rules(own["column"], own["blank"], own["below_limit"], declared=declared)
+    files = TableFiles(
+        private=Path(own["private"][0]),
+        more_private=[Path(one) for one in own["private"][1:]],
+        public=own["public"],
         unit=own["unit"],
         drop=(*(parts_of(own["drop"]) or ()), *entries.dropped),
-        test_is_public=own["test_is_public"],
         form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"], own["sheet"]),
-        groups=_parse_groups(own.get("groups")),
         entries=entries,
+        **target,
     )
-    # Missing or wrong classes, or a wrong range, are refused before the folder is claimed.
+    # Missing or wrong classes, ranges and codes are refused before the folder is claimed.
     files.predicted  # noqa: B018
     return files
 

@@ -544,17 +544,22 @@ def _ids_have_one_form(facts: FactsToJudge) -> Iterator[Note]:
 
 
 def _columns_have_one_purpose(facts: FactsToJudge) -> Iterator[Note]:
-    contents = {"unit": "identifies whose record it is", "budgets": "holds the budgets"}
+    contents = {"unit": "identifies whose record it is", "budgets": "holds the budgets", "time": "holds the times"}
+    what = "target" if facts.purposes.get("time") is None else "event"
     for purpose, column in facts.purposes.items():
         if column == facts.target:
             raise InvalidParameterError(
-                f"{purpose}={column!r} is also the target: name the column that {contents[purpose]}.",
+                f"{purpose}={column!r} is also the {what}: name the column that {contents[purpose]}.",
                 parameter=purpose,
             )
-    others = {column: purpose for purpose, column in facts.purposes.items() if column is not None}
-    if len(others) < sum(column is not None for column in facts.purposes.values()):
-        column = facts.purposes["budgets"]
-        raise InvalidParameterError(f"budgets={column!r} is also the unit: name another column.", parameter="budgets")
+    others: dict[str, str] = {}
+    for purpose, column in facts.purposes.items():
+        if column in others:
+            raise InvalidParameterError(
+                f"{purpose}={column!r} is also the {others[column]}: name another column.", parameter=purpose
+            )
+        if column is not None:
+            others[column] = purpose
     for column in facts.groups:
         if column == facts.target or column in others:
             raise InvalidParameterError(
@@ -565,7 +570,8 @@ def _columns_have_one_purpose(facts: FactsToJudge) -> Iterator[Note]:
 
 
 def _no_needed_column_is_dropped(facts: FactsToJudge) -> Iterator[Note]:
-    for purpose, column in {"target": facts.target, **facts.purposes}.items():
+    target = "target" if facts.purposes.get("time") is None else "event"
+    for purpose, column in {target: facts.target, **facts.purposes}.items():
         if column in facts.drop:
             raise InvalidParameterError(
                 f"drop={column!r} is also the {purpose}, which every record needs: leave the column out of drop.",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpensemble.methods.encoded import EncodedClassifier
     from dpensemble.methods.label_moments import LabelMomentsClassifier
     from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor as LabelMomentsRegressor
+    from dpensemble.methods.label_moments_survival import LabelMomentsSurvival as LabelMomentsSurvival
     from dpensemble.methods.pate import (
         PATEClassifier,
         UpsamplingPATEClassifier,
@@ -53,8 +54,9 @@ _MODULES = {
     "DPBaggingClassifier": "dpbag",
     "EncodedClassifier": "encoded",
     "LabelMomentsClassifier": "label_moments",
-    # Not among the classifiers that `__all__` lists.
+    # Two are not among the classifiers that `__all__` lists.
     "LabelMomentsRegressor": "label_moments_regressor",
+    "LabelMomentsSurvival": "label_moments_survival",
     "PATEClassifier": "pate",
     "PrivateMajorityClassifier": "private_majority",
     "RandomSubspaceClassifier": "random_subspace",

@@ -50,6 +50,9 @@ class LabelMomentsSurvival(ReadsTables):
     events, censored : sequence
         Codes in the event field of an event, and of a censoring. A record with another code is bad. By default truth
         values or 1 and 0.
+    competing : sequence, default=()
+        Codes of other events after which this one is not seen any more, such as death before a relapse. Up to 5. The
+        risk is then the chance that the event comes, and before any other (cumulative incidence).
     feature_map : scikit-learn transformer, optional
         As for `LabelMomentsRegressor`.
     columns : dict of str to str or "as given", optional
@@ -75,6 +78,8 @@ class LabelMomentsSurvival(ReadsTables):
         ``sigma`` (noise in sensitivities), ``variance`` and ``entries`` of each released sum. Public.
     drift_ : Drift
         A test of whether public rows look like the private ones, from a released mean. May be published.
+    life_table_ : LifeTableEstimate
+        The released life table of everybody, whose curve has bands. May be published.
     readable_share_ : ReadableShare
         Estimated share of private records that could be read. May be published.
 
@@ -118,6 +123,7 @@ class LabelMomentsSurvival(ReadsTables):
         *,
         events: Sequence[Rows] = (1,),
         censored: Sequence[Rows] = (0,),
+        competing: Sequence[Rows] = (),
         feature_map: Rows = None,
         columns: Mapping[str, str] | str | None = None,
         epsilon: float = 1.0,
@@ -196,13 +202,16 @@ class LabelMomentsSurvival(ReadsTables):
             If public rows are missing, or arguments have different lengths or another form.
         """
         arguments.refuse_others(others)
-        declared = LifeTable(self.bins, events=self.events, censored=self.censored)
+        declared = LifeTable(self.bins, events=self.events, censored=self.censored, competing=self.competing)
         declared.check()
+        kinds = _kinds_of(declared)
         with guard_private_rows():
             event, time = _event_and_time(arguments.required(y))
             times = declared.checked_rows(time, event)
             table = times.table.to_numpy()
-            cells = cells_of_times(checked_ends(self.bins), table[:, 0], table[:, 1] > 0)
+            # All competing events are one kind.
+            own = np.clip(times.targets, 0, len(kinds))
+            cells = cells_of_times(checked_ends(self.bins), table[:, 0], own, n_events=len(kinds))
             cells = np.where(times.targets == BAD, BAD, cells)
         # Records are the same in fits with other bins, so fits are counted by times and not by cells.
         with guarded_fit(self, ledger, (X, table[:, 0], X_public)):
@@ -211,16 +220,18 @@ class LabelMomentsSurvival(ReadsTables):
 
             def check(public: Rows, owners: Owners) -> RowCheck:
                 form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
-                return RowCheck(form, np.arange(2 * len(self.bins) + 1), True, times.units(owners, 2))
+                n_cells = (1 + len(kinds)) * len(self.bins) + 1
+                return RowCheck(form, np.arange(n_cells), True, times.units(owners, 1 + len(declared.kinds_of_events)))
 
             steps = _SurvivalSteps.in_memory(self, rows, X, cells, check, (units, public_units, fewest_units))
+            steps.kinds = kinds
             self.result_ = run_steps(steps)
             rows.publish(self)
         return self
 
     @takes_any_frame
     def predict(self, X: Rows) -> Floats:
-        """Return a risk score of each row: the logarithm of the cumulative hazard up to the horizon.
+        """Return a risk score of each row: the logarithm of the cumulative hazard of the event up to the horizon.
 
         The larger it is, the sooner the event is expected, as metrics of scikit-survival take scores. This costs no
         privacy.
@@ -239,6 +250,8 @@ class LabelMomentsSurvival(ReadsTables):
     @takes_any_frame
     def predict_risk(self, X: Rows, t: float | Sequence[float]) -> Floats:
         """Return the chance that the event happens by a time, up to the horizon. This costs no privacy.
+
+        After a competing event it does not happen any more.
 
         Parameters
         ----------
@@ -259,12 +272,14 @@ class LabelMomentsSurvival(ReadsTables):
         check_is_fitted(self)
         horizon, several = float(self.unique_times_[-1]), np.iterable(t)
         times = [real_between("t", one, 0.0, horizon) for one in np.ravel(t).tolist()]
-        risks: Floats = -np.expm1(-self._hazards(X, times))
+        risks = self._read(X, lambda student, rows: student.predict_risk(rows, times))
         return risks if several else risks[:, 0]
 
     @takes_any_frame
     def predict_survival_function(self, X: Rows, return_array: bool = False) -> Rows:
-        """Return the chance of each row to be free of the event, along time. This costs no privacy.
+        """Return the chance of each row to be free of the event, and of competing ones, along time.
+
+        This costs no privacy.
 
         Parameters
         ----------
@@ -278,7 +293,7 @@ class LabelMomentsSurvival(ReadsTables):
         ndarray of shape (n_rows,) of functions, or ndarray of shape (n_rows, n_bins)
             A function takes times up to the horizon.
         """
-        return self._functions(np.exp(-self._hazards(X)), return_array, start=1.0)
+        return self._functions(np.exp(-self._hazards(X, every=True)), return_array, start=1.0)
 
     @takes_any_frame
     def predict_cumulative_hazard_function(self, X: Rows, return_array: bool = False) -> Rows:
@@ -295,8 +310,8 @@ class LabelMomentsSurvival(ReadsTables):
         """
         return self._functions(self._hazards(X), return_array, start=0.0)
 
-    def _hazards(self, X: Rows, times: Rows = None) -> Floats:
-        return self._read(X, lambda student, rows: student.predict_cumulative_hazard(rows, times))
+    def _hazards(self, X: Rows, *, every: bool = False) -> Floats:
+        return self._read(X, lambda student, rows: student.predict_cumulative_hazard(rows, every=every))
 
     def _functions(self, values: Floats, return_array: bool, *, start: float) -> Rows:
         if return_array:
@@ -309,6 +324,12 @@ class LabelMomentsSurvival(ReadsTables):
         check_is_fitted(self)
         values: Floats = self._in_blocks(X, lambda rows: read(self.student_, rows))
         return values
+
+
+def _kinds_of(declared: LifeTable) -> tuple[str, ...]:
+    """Return names of the event of interest and of all others together, if there are any."""
+    first, *others = declared.kinds_of_events
+    return (first, " or ".join(others)) if others else (first,)
 
 
 # Words in the names of a first and of a second field that are the wrong way round.
@@ -343,6 +364,7 @@ class _SurvivalSteps(OneMapSteps):
     #: A time shows little about people without an event.
     part_of_directions: ClassVar[float] = 0.5
     design: SurvivalSums
+    kinds: tuple[str, ...] = ("event",)
     _learned_times: LearnedSurvival
 
     def prepare(self) -> None:
@@ -367,6 +389,7 @@ class _SurvivalSteps(OneMapSteps):
             self.design,
             self.total,
             units=self.public_units,
+            kinds=self.kinds,
             on_done=advance,
         )
         self._released = tuple(source.sums.released)
@@ -383,7 +406,7 @@ class _SurvivalSteps(OneMapSteps):
     def make_result(self, student: Pipeline) -> Result:
         """Return the result of the run."""
         learned = self._learned_times
-        self.method.columns_ = self.public.iloc[:0]
+        self.method.columns_, self.method.life_table_ = self.public.iloc[:0], learned.life_table
         texts = classifier.texts_of_times(self.relation, self.has_units)
         return Result(
             design=self.design,

@@ -350,11 +350,15 @@ class LifeTableEstimate:
         return {"bins": self.ends.tolist(), "curves": curves, "log_rank": test, "noise": self.spread}
 
 
+# Added to counts, so that shares of no people are equal.
+_TINY = 1e-9
+
+
 class Counts(NamedTuple):
     """Counts of a life table without strata. Not whole, from 0. Public.
 
-    `events` and `censored` of each bin, who is `entering` it, and the standard deviation of the noise on the number of
-    all people.
+    `events` of each kind and bin, shape (n_kinds, n_bins), `censored` of each bin, who is `entering` it, and the
+    standard deviation of the noise on the number of all people.
     """
 
     events: Floats
@@ -364,10 +368,15 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, noisy: Floats, spread: float) -> Counts:
-        """Return smoothed counts by a noisy sum of one stratum."""
-        one = _Observed(noisy, spread)
+        """Return smoothed counts by a noisy sum of one stratum: a column of censorings, then one of each kind."""
+        kinds = range(noisy.shape[1] - 1)
+        one = _Observed.of(noisy, spread, kinds)
         counts, n_bins = one.smoothed, one.n_bins
-        events, censored = counts[:n_bins], counts[n_bins : 2 * n_bins]
+        events, censored = counts[None, :n_bins], counts[n_bins : 2 * n_bins]
+        if len(kinds) > 1:
+            own = np.array([_Observed.of(noisy, spread, [kind]).smoothed[:n_bins] for kind in kinds])
+            # All kinds together are smoother, and have one number of people at risk.
+            events = events * (own + _TINY) / (own + _TINY).sum(axis=0)
         return cls(events, censored, one.entering @ counts, float(one.at_risk_noise[0]))
 
 

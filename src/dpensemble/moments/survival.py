@@ -5,8 +5,8 @@ released as by other methods, and so is the number of units if it is private. Tw
 records:
 
 - `TableOfCells`: a life table of all people, without their rows. A person adds one public vector of its cell.
-- `CellResiduals`: ``phi(x) outer r``, where ``r`` are two numbers of the person's cell by a published model. So a
-  person adds ``phi(x)`` once, and never once for each bin at risk.
+- `CellResiduals`: ``phi(x) outer r``, where ``r`` are two numbers of the person's cell by a published model, or three
+  with competing events. So a person adds ``phi(x)`` once, and never once for each bin at risk.
 
 **The residuals** are those of a published model (T. Therneau, P. Grambsch and T. Fleming, "Martingale-based residuals
 for survival models", Biometrika 1990). The first is 1 for an event, less the cumulative hazard up to the end of the
@@ -21,6 +21,10 @@ data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and 
 row. The second hazard is there since residuals around another model also depend on who is censored when. Steps and
 prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over
 public rows has the released life table. All of this reads released numbers and public rows only.
+
+**Competing events** have cells, a residual and hazards of their own, all kinds of them together. A risk is then the
+chance that the event comes before any of them. It is summed over bins, by cause-specific hazards (R. Prentice et al.,
+"The analysis of failure times in the presence of competing risks", Biometrics 1978).
 """
 
 from __future__ import annotations
@@ -32,7 +36,6 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -44,16 +47,16 @@ from dpensemble.design.sums import SurvivalSums
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.fits import Fit, Link
 from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
-from dpensemble.moments.life_table import Counts, bins_of_times, columns_of_bins
+from dpensemble.moments.life_table import Counts, LifeTableEstimate, bins_of_times, columns_of_bins
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.residuals import Seen, Step
 from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, bounded_answers, bounded_features, logits
 
-# Weights of the residuals of the event and of censoring.
-_PARTS = (1.0, 0.25)
-# Both residuals at their limits together are 1/2 long.
-_SCALES = np.array(_PARTS) / (2 * np.linalg.norm(_PARTS))
+# Weights of the residuals of the event, of other events if there are any, and of censoring.
+_PARTS = {2: (1.0, 0.25), 3: (1.0, 0.5, 0.25)}
+# All residuals at their limits together are 1/2 long.
+_SCALES = {number: np.array(parts) / (2 * np.linalg.norm(parts)) for number, parts in _PARTS.items()}
 # Limits of residuals and of hazards of a bin, and the least share of people.
 _LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
 # Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
@@ -66,14 +69,15 @@ _ENTRIES = 2**19
 _RANGE, _UNITS = 15.0, 2.0**24
 
 
-def cells_of_times(ends: Floats, times: Floats, is_event: NDArray[np.bool_]) -> Integers:
-    """Return the cell of each time: the event in a bin, then censored in a bin, then beyond the horizon.
+def cells_of_times(ends: Floats, times: Floats, kinds: Integers, *, n_events: int = 1) -> Integers:
+    """Return the cell of each time: each kind of event in a bin, then censored in a bin, then beyond the horizon.
 
-    Each time is read separately. An event beyond the horizon is not seen.
+    A kind is 0 for a censoring, and up to `n_events` for an event. Each time is read separately. An event beyond the
+    horizon is not seen.
     """
-    is_event = is_event & (times <= ends[-1])
-    bins, n_bins = bins_of_times(ends, times, is_event), len(ends)
-    return np.where(is_event, bins, n_bins + bins)
+    kinds = np.where(times <= ends[-1], kinds, 0)
+    bins, block = bins_of_times(ends, times, kinds > 0), np.where(kinds > 0, kinds - 1, n_events)
+    return np.asarray(len(ends) * block + bins)
 
 
 @dataclass(frozen=True)
@@ -85,84 +89,95 @@ class TableOfCells(RecordsQuery[tuple[Floats, float]]):
     """
 
     n_bins: int
+    n_events: int = 1
     description = "a life table: people by time bin, and event or censoring"
     never_negative = True
 
     def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:  # noqa: ARG002
         """Return ones, and the weighted vectors of cells. A bad record has zeros."""
         n_bins, columns = self.n_bins, columns_of_bins(self.n_bins).T
-        vectors, good = np.zeros((len(targets), 2, n_bins + 1)), np.flatnonzero(targets >= 0)
-        cells = targets[good]
-        is_event = cells < n_bins
-        bins = np.where(is_event, cells, cells - n_bins)
-        vectors[good, is_event.astype(np.int64)] = columns[n_bins - bins]
+        vectors, good = np.zeros((len(targets), 1 + self.n_events, n_bins + 1)), np.flatnonzero(targets >= 0)
+        # Beyond the horizon is the last place among censorings.
+        kinds = np.minimum(targets[good] // n_bins, self.n_events)
+        bins = targets[good] - n_bins * kinds
+        vectors[good, (kinds + 1) % (1 + self.n_events)] = columns[n_bins - bins]
         answers = vectors.reshape(len(targets), -1) * weights[:, None]
         return np.full((len(targets), 1), float(UNIT)), bounded_answers(answers, weights)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
-        """Return the sums, shape (n_bins + 1, 2), first of censorings, and the deviation of the noise on each entry."""
-        return sums.reshape(2, self.n_bins + 1).T, spread
+        """Return the sums, shape (n_bins + 1, 1 + n_events), first of censorings, and the deviation of their noise."""
+        return sums.reshape(1 + self.n_events, self.n_bins + 1).T, spread
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Hazards of the event and of censoring in each bin, shape (n_bins,), for a row of relative hazard 1. Public."""
+    """Hazards of each kind of event and of censoring, shape (n_kinds, n_bins), for a row of relative hazard 1. Public.
 
-    event: Floats
-    censoring: Floats
+    The event of interest is first, and censoring last.
+    """
+
+    hazards: Floats
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return int(self.hazards.shape[1])
 
     @classmethod
     def of(cls, table: Counts) -> Baseline:
         """Return the baseline by a released life table."""
-        return cls(*_hazards(*_conditional(table.events, table.censored, table.entering)))
+        return cls(_hazards(_conditional(table)))
 
     def chances(self, along: Floats) -> tuple[Floats, Floats]:
-        """Return the chance of each cell, shape (n_rows, 2 * n_bins + 1), and that of entering each bin.
+        """Return the chance of each cell, shape (n_rows, n_kinds * n_bins + 1), and that of entering each bin.
 
-        `along`, shape (n_rows, 2), are logarithms of relative hazards of the event and of censoring.
+        `along`, shape (n_rows, n_kinds), are logarithms of relative hazards.
         """
-        relative = _relative(along)
-        event, censoring = self.event * relative[:, :1], self.censoring * relative[:, 1:]
-        both = event + censoring
+        hazards = self.hazards * _relative(along)[:, :, None]
+        both = hazards.sum(axis=1)
         sums = np.cumsum(both, axis=1)
         entering = np.exp(both - sums)
         left = entering * -np.expm1(-both) / np.maximum(both, 1e-300)
-        return np.hstack([left * event, left * censoring, np.exp(-sums[:, -1:])]), entering
+        cells = (left[:, None] * hazards).reshape(len(along), -1)
+        return np.hstack([cells, np.exp(-sums[:, -1:])]), entering
 
-    def matched(self, along: Floats, shares: Floats, wanted: tuple[Floats, Floats]) -> Baseline:
+    def matched(self, along: Floats, shares: Floats, wanted: Floats) -> Baseline:
         """Return hazards by which the mean over rows has the wanted chances, given entry, of leaving in each bin."""
-        event, censoring, n_bins = self.event, self.censoring, len(self.event)
+        hazards = self.hazards
         for _ in range(fewer(_MATCHES)):
-            now = Baseline(event, censoring)
-            cells, entering = np.zeros(2 * n_bins + 1), np.zeros(n_bins)
-            for rows in _blocks(along, n_bins):
+            now = Baseline(hazards)
+            cells, entering = np.zeros(hazards.size + 1), np.zeros(self.n_bins)
+            for rows in _blocks(along, self.n_bins):
                 own, before = now.chances(along[rows])
                 cells += shares[rows] @ own
                 entering += shares[rows] @ before
-            found = _hazards(*_conditional(cells[:n_bins], cells[n_bins:-1], entering))
-            event, censoring = (
-                np.clip(old * aim / np.maximum(mean, 1e-9), 1e-9, 10 * _MOST_HAZARD)
-                for old, aim, mean in zip((event, censoring), _hazards(*wanted), found, strict=True)
-            )
-        return Baseline(event, censoring)
+            found = _hazards(_given_entry(cells[:-1].reshape(hazards.shape), entering))
+            moved = hazards * _hazards(wanted) / np.maximum(found, 1e-9)
+            hazards = np.clip(moved, 1e-9, 10 * _MOST_HAZARD)
+        return Baseline(hazards)
 
 
-def _conditional(events: Floats, censored: Floats, entering: Floats) -> tuple[Floats, Floats]:
-    """Return the chances of an event and of a censoring in each bin, given that a person enters it."""
-    left = np.maximum(np.maximum(entering, events + censored), _LEAST)
-    return np.maximum(events / left, _LEAST), np.maximum(censored / left, _LEAST)
+def _conditional(table: Counts) -> Floats:
+    """Return the chances of each kind of event and of a censoring in each bin, given that a person enters it."""
+    return _given_entry(np.vstack([table.events, table.censored]), table.entering)
 
 
-def _hazards(event: Floats, censoring: Floats) -> tuple[Floats, Floats]:
+def _given_entry(leaving: Floats, entering: Floats) -> Floats:
+    """Return chances to leave in each bin, given that a person enters it."""
+    left = np.maximum(np.maximum(entering, leaving.sum(axis=0)), _LEAST)
+    return np.maximum(leaving / left, _LEAST)
+
+
+def _hazards(chances: Floats) -> Floats:
     """Return hazards that are constant within bins, from chances to leave in each bin."""
-    both = np.minimum(event + censoring, -np.expm1(-_MOST_HAZARD))
-    factor = -np.log1p(-both) / (event + censoring)
-    return event * factor, censoring * factor
+    together = chances.sum(axis=0)
+    both = np.minimum(together, -np.expm1(-_MOST_HAZARD))
+    return np.asarray(chances * (-np.log1p(-both) / together))
 
 
 def _blocks(along: Floats, n_bins: int) -> list[slice]:
     """Return slices of rows whose chances fit into memory."""
-    size = max(1, _ENTRIES // (2 * n_bins + 1))
+    size = max(1, _ENTRIES // (3 * n_bins + 1))
     return [slice(start, start + size) for start in range(0, len(along), size)]
 
 
@@ -179,43 +194,48 @@ class Centre:
     coefficients: Floats | None = None
 
     def relative(self, features: Rows, *, whole: bool) -> Floats:
-        """Return relative hazards of event and censoring of each row, shape (n_rows, 2). Exact for any block of rows.
+        """Return relative hazards of each row, shape (n_rows, n_kinds). Exact for any block of rows.
 
         Features are whole numbers of ``1 / UNIT`` if `whole`, and whole multiples of it otherwise.
         """
         if self.coefficients is None:
-            return np.ones((features.shape[0], 2))
+            return np.ones((features.shape[0], self.n_kinds))
         return _relative(logits(features, self.coefficients, whole=whole, rounded=not whole))
+
+    @property
+    def n_kinds(self) -> int:
+        """Number of kinds of events, and one more for censoring."""
+        return len(self.baseline.hazards)
 
     @cached_property
     def _ends(self) -> Floats:
-        """Whether each cell is an event, and a censoring, shape (n_cells, 2)."""
-        n_bins = len(self.baseline.event)
-        return np.repeat(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), [n_bins, n_bins, 1], axis=0)
+        """Whether each cell is each kind of event, and a censoring, shape (n_cells, n_kinds)."""
+        ends = np.repeat(np.eye(self.n_kinds), self.baseline.n_bins, axis=0)
+        return np.vstack([ends, np.zeros((1, self.n_kinds))])
 
     @cached_property
     def _exposed(self) -> Floats:
-        """Cumulative hazards of event and censoring up to each cell, shape (n_cells, 2): half of the bin of the end."""
-        hazards = np.column_stack([self.baseline.event, self.baseline.censoring])
+        """Cumulative hazards up to each cell, shape (n_cells, n_kinds): half of the bin of the end."""
+        hazards = self.baseline.hazards.T
         until = np.cumsum(hazards, axis=0) - hazards / 2
-        return np.concatenate([until, until, hazards.sum(axis=0)[None]])
+        return np.concatenate([*[until] * self.n_kinds, hazards.sum(axis=0)[None]])
 
     def of_cells(self, relative: Floats, cells: Integers) -> Floats:
-        """Return residuals of people by their relative hazards and cells, shape (n_people, 2), at most 1/2 long."""
+        """Return residuals of people by relative hazards and cells, shape (n_people, n_kinds), at most 1/2 long."""
         apart = self._ends[cells] - relative * self._exposed[cells]
-        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES)
+        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES[self.n_kinds])
 
     def of_all_cells(self, relative: Floats, number: int) -> Floats:
         """Return one residual of every cell, shape (n_rows, n_cells)."""
         apart = self._ends[:, number] - relative[:, [number]] * self._exposed[:, number]
-        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES[number])
+        return np.asarray(np.clip(apart, -_LIMIT, _LIMIT) * _SCALES[self.n_kinds][number])
 
 
 @dataclass(frozen=True, eq=False)
 class CellResiduals(RecordsQuery[tuple[Floats, float]]):
     """The features of each record, times the residuals of its cell around a published model.
 
-    Each residual is cut to a limit, and both are divided by a number that makes them at most 1/2 long together, for
+    Each residual is cut to a limit, and all are divided by a number that makes them at most 1/2 long together, for
     every row and cell. So is the vector of a unit. Replacing a unit moves the sum by at most 1, and adding or removing
     a unit by at most 1/2. The fit knows the limit.
     """
@@ -228,7 +248,7 @@ class CellResiduals(RecordsQuery[tuple[Floats, float]]):
     @property
     def public_arrays(self) -> tuple[Floats | None, ...]:
         """Hazards and coefficients of the published model."""
-        return self.centre.baseline.event, self.centre.baseline.censoring, self.centre.coefficients
+        return self.centre.baseline.hazards, self.centre.coefficients
 
     def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:
         """Return features, and weighted residuals. A bad record has zeros."""
@@ -237,7 +257,7 @@ class CellResiduals(RecordsQuery[tuple[Floats, float]]):
         return features, bounded_answers(residuals * weights[:, None], weights / 2)
 
     def read(self, sums: Floats, spread: float) -> tuple[Floats, float]:
-        """Return the sums, shape (n_features, 2), and the standard deviation of the noise on each entry."""
+        """Return the sums, shape (n_features, n_kinds), and the standard deviation of the noise on each entry."""
         return sums, spread
 
 
@@ -245,8 +265,8 @@ class CellResiduals(RecordsQuery[tuple[Floats, float]]):
 class Round:
     """The residuals that one round released around a centre, of units that can be read. Public.
 
-    `values`, shape (n_features, 2), are the noisy mean of ``phi outer r``, and `spread` is the standard deviation of
-    the noise on each entry.
+    `values`, shape (n_features, n_kinds), are the noisy mean of ``phi outer r``, and `spread` is the standard deviation
+    of the noise on each entry.
     """
 
     centre: Centre
@@ -260,7 +280,7 @@ class Round:
         slope is by the logarithm of the same number.
         """
         parts = []
-        for rows in _blocks(along, len(baseline.event)):
+        for rows in _blocks(along, baseline.n_bins):
             own, residual = along[rows], self.centre.of_all_cells(around[rows], number)
             chances = baseline.chances(own)[0]
             mean = (chances * residual).sum(axis=1)
@@ -277,7 +297,7 @@ class Round:
 
 
 def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n_units: float) -> Centre:
-    """Fit the hazards of event and censoring to all rounds together, by public rows.
+    """Fit the hazards of events and of censoring to all rounds together, by public rows.
 
     Parameters
     ----------
@@ -293,17 +313,18 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
     Returns
     -------
     Centre
-        Hazards of bins, and coefficients of shape (n_features, 2).
+        Hazards of bins, and coefficients of shape (n_features, n_kinds).
     """
-    baseline, wanted = Baseline.of(table), _conditional(table.events, table.censored, table.entering)
+    baseline, wanted = Baseline.of(table), _conditional(table)
+    n_kinds = len(baseline.hazards)
     start, typical = Fit.start(public), public.typical_scales()
-    coefficients: Floats = np.zeros((len(start.coefficients), 2))
-    scales = [start.scales] * 2
-    along = np.zeros((public.features.shape[0], 2))
+    coefficients: Floats = np.zeros((len(start.coefficients), n_kinds))
+    scales = [start.scales] * n_kinds
+    along = np.zeros((public.features.shape[0], n_kinds))
     around = [one.centre.relative(public.features, whole=False) for one in rounds]
     for _ in range(fewer(_TURNS)):
         short = True
-        for number in range(2):
+        for number in range(n_kinds):
             seen = [one.seen(number, baseline, along, centre) for one, centre in zip(rounds, around, strict=True)]
             now = coefficients[:, number : number + 1]
             step = Step.of(seen, now, scales[number], public, typical, n_units=n_units)
@@ -324,6 +345,7 @@ class LearnedSurvival:
     model: SurvivalModel
     drift: Drift
     readable: ReadableShare
+    life_table: LifeTableEstimate
 
 
 def release_and_fit_survival(
@@ -335,12 +357,13 @@ def release_and_fit_survival(
     total_weight: float,
     *,
     units: PublicUnits,
+    kinds: tuple[str, ...] = ("event",),
     on_done: Callable[[int], None] = lambda _: None,
 ) -> LearnedSurvival:
     """Release all sums of a run in their order, and fit the published model to them, by public rows.
 
     The number of units is released with noise if it is private, and then takes the place of `total_weight`. What is
-    charged depends on the design only.
+    charged depends on the design only. `kinds` are names of the kinds of events, that of interest first.
     """
     features = bounded_features(feature_map.transform(public)) / UNIT
     rows = PublicRows.behind(feature_map, features, public, 2, units)
@@ -352,8 +375,11 @@ def release_and_fit_survival(
             total_weight, error = source.noisy_sum(UnitCount(), design.count_share)
         mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
         drift = Drift.of(*mean, compared, total_weight, units)
-        noisy, noise = source.noisy_sum(TableOfCells(len(ends)), design.table_share, total_weight, title="Life table")
-        table = Counts.of(noisy * total_weight, noise * total_weight)
+        noisy, noise = source.noisy_sum(
+            TableOfCells(len(ends), len(kinds)), design.table_share, total_weight, title="Life table"
+        )
+        everybody = LifeTableEstimate(ends, ("",), noisy * total_weight, noise * total_weight, kinds)
+        table = Counts.of(everybody.noisy, everybody.spread)
         # A bad record adds zeros, so the mean over records that can be read is larger.
         share = float(table.entering[0]) / total_weight
         readable = min(max(share, _LEAST_READ), 1.0)
@@ -366,7 +392,7 @@ def release_and_fit_survival(
             centre = fit_hazards(rounds, table, trusted, n_units=n_units)
             on_done(1)
     read = ReadableShare(share, math.hypot(table.noise, share * error) / total_weight)
-    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read)
+    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read, everybody)
 
 
 class SurvivalModel(BaseEstimator):
@@ -377,8 +403,10 @@ class SurvivalModel(BaseEstimator):
 
     def take(self, ends: Floats, centre: Centre) -> SurvivalModel:
         """Take what was fitted to released sums."""
-        self.ends_, self.hazards_, self.censoring_ = ends, centre.baseline.event, centre.baseline.censoring
-        coefficients = np.zeros((0, 2)) if centre.coefficients is None else centre.coefficients
+        *events, self.censoring_ = centre.baseline.hazards
+        self.ends_, self.hazards_, self.others_ = ends, events[0], np.vstack([*events[1:], np.zeros((0, len(ends)))])
+        n_kinds = len(events) + 1
+        coefficients = np.zeros((0, n_kinds)) if centre.coefficients is None else centre.coefficients
         self.coefficients_ = coefficients
         self.n_features_in_ = len(coefficients)
         return self
@@ -391,16 +419,47 @@ class SurvivalModel(BaseEstimator):
         """Return the logarithm of the cumulative hazard up to the horizon, shape (n_rows,)."""
         return np.asarray(np.log(np.maximum(self.predict_cumulative_hazard(X)[:, -1], 1e-300)))
 
-    def predict_cumulative_hazard(self, X: Rows, times: Rows = None) -> Floats:
-        """Return the cumulative hazard of rows of features at times, by default the ends of bins."""
-        check_is_fitted(self, "coefficients_")
-        centre = Centre(Baseline(self.hazards_, self.censoring_), self.coefficients_)
-        at_ends = np.cumsum(self.hazards_) * centre.relative(bounded_features(X), whole=True)[:, :1]
+    def predict_cumulative_hazard(self, X: Rows, times: Rows = None, *, every: bool = False) -> Floats:
+        """Return the cumulative hazard of the event at times, by default the ends of bins. Of any event if `every`."""
+        hazards = self._hazards_of(X)
+        return self._at(np.cumsum(hazards.sum(axis=1) if every else hazards[:, 0], axis=1), times)
+
+    def predict_risk(self, X: Rows, times: Rows = None) -> Floats:
+        """Return the chance that the event happens by times, by default the ends of bins, and no other event before."""
+        if not len(self.others_):
+            return np.asarray(-np.expm1(-self.predict_cumulative_hazard(X, times)))
+        hazards = self._hazards_of(X)
+        together = hazards.sum(axis=1)
+        share = hazards[:, 0] / np.maximum(together, 1e-300)
+        free = np.exp(-np.cumsum(together, axis=1))
+        before = np.hstack([np.ones((len(free), 1)), free[:, :-1]])
+        risks = np.cumsum(share * (before - free), axis=1)
         if times is None:
-            return np.asarray(at_ends)
-        wanted = np.array([real_between("times", one, 0.0, float(self.ends_[-1])) for one in np.ravel(times).tolist()])
+            return np.asarray(risks)
+        wanted, points = self._checked(times), np.append(0.0, self.ends_)
+        after = np.clip(np.searchsorted(points, wanted) - 1, 0, len(self.ends_) - 1)
+        # Hazards are constant within a bin.
+        part = (wanted - points[after]) / np.diff(points)[after]
+        earlier = np.hstack([np.zeros((len(risks), 1)), risks])[:, after]
+        return np.asarray(earlier + share[:, after] * before[:, after] * -np.expm1(-together[:, after] * part))
+
+    def _hazards_of(self, X: Rows) -> Floats:
+        """Return hazards of rows of each kind of event in each bin, shape (n_rows, n_events, n_bins)."""
+        check_is_fitted(self, "coefficients_")
+        events = np.vstack([self.hazards_[None], self.others_])
+        centre = Centre(Baseline(np.vstack([events, self.censoring_[None]])), self.coefficients_)
+        relative = centre.relative(bounded_features(X), whole=True)[:, : len(events)]
+        return np.asarray(events * relative[:, :, None])
+
+    def _checked(self, times: Rows) -> Floats:
+        return np.array([real_between("times", one, 0.0, float(self.ends_[-1])) for one in np.ravel(times).tolist()])
+
+    def _at(self, at_ends: Floats, times: Rows) -> Floats:
+        """Return cumulative hazards at times, by lines between the ends of bins."""
+        if times is None:
+            return at_ends
         points, values = np.append(0.0, self.ends_), np.hstack([np.zeros((len(at_ends), 1)), at_ends])
-        return _between(points, values, wanted)
+        return _between(points, values, self._checked(times))
 
 
 def _between(points: Floats, values: Floats, times: Floats) -> Floats:

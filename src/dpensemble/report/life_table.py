@@ -1,4 +1,8 @@
-"""What a page, a card and the terminal show of a life table: curves with bands, numbers at risk, and a first screen."""
+"""What a page, a card and the terminal show of times until an event: a life table, or risks of rows.
+
+A life table has curves with bands and numbers at risk. A model of risks has risks of public rows beside the curve of
+everybody, which the same run releases.
+"""
 
 from __future__ import annotations
 
@@ -277,6 +281,136 @@ def _incidence_chart(table: RecordPart, curve: RecordPart, place: int) -> Markup
         _line_with_band(drawing, css, curve["times"], kind["chance"], (kind["low"], kind["high"]), 0.0)
         y += _LINE
         last = f"code {kind['kind']}: {percent(kind['chance'][-1])} by {_when(table, curve['times'][-1])}"
+        drawing.text(f"{css}-label", 58, y, shorten(last, 52), "start")
+        sentences.append(f"{last}.")
+    return drawing.svg(" ".join(sentences))
+
+
+#: Entry of a record's data about risks of rows. The page shows it in a section of its own.
+RISK = "risk"
+# Rows of the table of risks, beside those of the first screen.
+_MOST_ROWS = 12
+# Names of risks of public rows, and how the page calls them.
+_ROWS = {"low": "end of the lowest tenth", "median": "middle row", "high": "start of the highest tenth"}
+
+
+def risk_lines(record: RunRecord) -> Iterator[str]:
+    """Yield what the terminal shows of a student of risks, or nothing for another run."""
+    table = record.data.get(RISK)
+    if table is None:
+        return
+    for time in table["at"]:
+        yield f"By {_when(table, time)}: {_of_all(table, time)}; {_rows_by(table, time)}."
+    yield from _ends(table)
+    yield _NOT_MEASURED
+    yield "Intervals are 95% bands for the population, and include the noise."
+
+
+_NOT_MEASURED = "Nobody measured how well these risks order people."
+
+
+def _of_all(table: RecordPart, time: float) -> str:
+    share = _everybody(table, time)
+    return "noise hides how many of all had the event" if share is None else f"{share} of all had the event"
+
+
+def _everybody(table: RecordPart, time: float) -> str | None:
+    """Write the share of everybody with the event by a time, with its band, or None if noise hides the share."""
+    curve = table["curves"][0]
+    if time not in curve["times"]:
+        return None
+    place = curve["times"].index(time)
+    if _competing(table):
+        return _with_band(*(curve["incidence"][0][name][place] for name in _OF_KIND))
+    low, high = curve["low"][place], curve["high"][place]
+    turned = (None, None) if low is None or high is None else (1 - high, 1 - low)
+    return _with_band(1 - curve["survival"][place], *turned)
+
+
+def _rows_by(table: RecordPart, time: float) -> str:
+    low, high = (percent(table["public"][name][table["bins"].index(time)]) for name in ("low", "high"))
+    return f"a tenth of public rows has a risk below {low}, and a tenth above {high}"
+
+
+def summary_of_risk(record: RunRecord) -> dict[str, object]:
+    """Return what the first screen shows in place of how often labels are right. All of it may be published."""
+    table = record.data[RISK]
+    time = table["at"][-1]
+    rows = _rows_by(table, time)
+    return {
+        "chart": _risk_chart(table),
+        "verdict": f"By {_when(table, time)}, {rows}; {_of_all(table, time)}.",
+        "order": _NOT_MEASURED,
+        "source": "Computed from the published model, from public rows and from the released life table. The promise "
+        "covers these figures.",
+        "has_intervals": False,
+    }
+
+
+def risk_not_for(record: RunRecord) -> list[str]:
+    """Return what a student of risks must not be used for."""
+    table, people = record.data[RISK], plural(record.unit)
+    return [
+        "Decisions about a person without somebody who checks them. A risk has no band here, and nobody measured how "
+        "well risks order people.",
+        "Statements about causes. The model shows only what goes together.",
+        f"Times after {_when(table, table['bins'][-1])}, and {people}, places or times unlike the private ones.",
+        "Single risks if two groups change places over time: hazards of two rows keep one ratio here.",
+        f"Anything, if {people} who were censored differ from equal ones who stayed. No model shows that.",
+    ]
+
+
+def card_quality_of_risk(record: RunRecord) -> RecordPart:
+    """Return the part of a model card about risks, all of which is released or follows from public rows."""
+    return {
+        "known_from": "a released life table, and public rows; nobody measured how well risks order people",
+        "measures": {},
+        "risk": dict(record.data[RISK]),
+    }
+
+
+def risk_section(record: RunRecord) -> RecordPart | None:
+    """Return what the page shows about a student of risks, or None for another run."""
+    table = record.data.get(RISK)
+    if table is None:
+        return None
+    step, curve = -(-len(table["bins"]) // _MOST_ROWS), table["curves"][0]
+    heads = ["By", "everybody", "mean of public rows", *_ROWS.values()]
+    return {
+        "chart": _survival_chart(table, [curve], 0),
+        "competes": _competing(table),
+        "incidence": _incidence_chart(table, curve, 0) if _competing(table) and curve["times"] else None,
+        "heads": heads,
+        "rows": [
+            (
+                _when(table, time),
+                [
+                    _everybody(table, time) or "hidden by noise",
+                    *(percent(table["public"][name][place]) for name in ("mean", *_ROWS)),
+                ],
+            )
+            for place, time in enumerate(table["bins"])
+            if not place % step or time in (*table["at"], table["bins"][-1])
+        ],
+        "ends": list(_ends(table)),
+        "what": table["what"],
+    }
+
+
+def _risk_chart(table: RecordPart) -> Markup:
+    """Draw how the risk of three public rows grows along time."""
+    below = 20 + _LINE * len(_ROWS)
+    words = Words("risks", "Risks of three public rows", table["time_unit"] or "time", "risk of the event")
+    drawing = Drawing(words, table["bins"][-1], 1, height=290 + below, left=58, right=26, bottom=48 + below)
+    _axes(drawing, table)
+    sentences, y = [], drawing.y(0) + 46
+    for css, (name, label) in zip(_colours(len(_ROWS)), _ROWS.items(), strict=True):
+        values = table["public"][name]
+        drawing.path(
+            css, [(drawing.x(x), drawing.y(v)) for x, v in zip((0.0, *table["bins"]), (0.0, *values), strict=True)]
+        )
+        y += _LINE
+        last = f"{label}: {percent(values[-1])} by {_when(table, table['bins'][-1])}"
         drawing.text(f"{css}-label", 58, y, shorten(last, 52), "start")
         sentences.append(f"{last}.")
     return drawing.svg(" ".join(sentences))

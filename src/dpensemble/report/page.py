@@ -23,7 +23,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural, round_up, with_article
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import GROUP_COLOURS, Bar, Limit, Series, Words, bar_chart, histogram, line_chart
-from dpensemble.report.life_table import life_table_card, life_table_view
+from dpensemble.report.life_table import RISK, card_quality_of_risk, life_table_card, life_table_view, risk_section
 from dpensemble.report.numbers import NUMBER, OF_PUBLIC_ROWS, OF_TEST_ROWS, card_quality_of_number, number_section
 from dpensemble.report.quality import KnownArea, quality_lines, quality_sections
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
@@ -49,7 +49,7 @@ _LESS_IS_BETTER = frozenset({"brier"})
 # Settings that mean nothing without teachers or votes.
 # Entries of the data that have their own place on the page.
 _SHOWN_ABOVE = frozenset({"life_table", "released_score", "test_quality", "decision", "title", "unlike", "unit_name"})
-_SHOWN_ABOVE |= {NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS}
+_SHOWN_ABOVE |= {NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS, RISK}
 _OF_VOTES = frozenset({"n_teachers", "teacher", "gated"})
 _OF_ONE_SUM = frozenset({"sigma", "law", "noise_in_words"})
 _BASES = {
@@ -75,6 +75,7 @@ def render(record: RunRecord, private: PrivateRecord | None = None) -> str:
         **quality_sections(record, is_private=private is not None),
         "spend_chart": _spend_chart(record, private),
         "number": number_section(record, is_private=private is not None),
+        "risks": risk_section(record),
         "is_gated": record.gated,
         **_quality_view(record, is_private=private is not None),
         # A run without public rows has no such labels.
@@ -298,12 +299,14 @@ _HEADINGS = {
 _FORMAT, _VERSION = "dpensemble model card", 1
 _NOT_STATED = "not stated; the publisher of the model should state it"
 _TASK, _TASK_OF_NUMBER = "tabular-classification", "tabular-regression"
+# Entries that state what is predicted in place of classes.
+_HAS_NO_CLASSES = {"range", "bins"}
 # Names of measures on Hugging Face. AUPRC has none there.
 _HUB_METRICS = {"accuracy": "accuracy", "auroc": "roc_auc", "brier": "brier_score", "mae": "mae", "r2": "r_squared"}
 # Characters that Markdown would interpret.
 _MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 _FILL_IN = "FILL IN"
-_OF_MODEL = ("predicts", "classes", "range", "method", "student", "created")
+_OF_MODEL = ("predicts", "classes", "range", "bins", "method", "student", "created")
 _EXACT_NOISE = "Noise is drawn exactly, without floating-point arithmetic, from the generator of the operating system."
 _SEEDED_NOISE = "This run is an experiment, whose noise may have come from a seed."
 _ADJACENT = {
@@ -371,7 +374,7 @@ def model_card(record: RunRecord) -> dict[str, Any]:
 def _model(record: RunRecord) -> dict[str, Any]:
     return {
         "title": record.title,
-        "predicts": record.data.get("target"),
+        "predicts": f"the risk that {times['what']}" if (times := record.data.get(RISK)) else record.data.get("target"),
         "classes": [str(label) for label in record.data.get("classes") or ()],
         "method": record.settings["title"],
         "student": record.settings.get("student"),
@@ -381,8 +384,10 @@ def _model(record: RunRecord) -> dict[str, Any]:
 
 
 def _range(record: RunRecord) -> dict[str, list[float]]:
-    """Return the declared range of a number as an entry of its own, or nothing for classes."""
-    facts = record.data.get(NUMBER)
+    """Return the declared range of a number, or bins of times, as an entry of its own, or nothing for classes."""
+    facts, times = record.data.get(NUMBER), record.data.get(RISK)
+    if times is not None:
+        return {"bins": list(times["bins"])}
     return {} if facts is None else {"range": [facts["low"], facts["high"]]}
 
 
@@ -403,6 +408,8 @@ def _card_quality(record: RunRecord) -> dict[str, Any]:
     """Return how good the student is, and the source of the figures. Unprotected figures are withheld."""
     if NUMBER in record.data:
         return card_quality_of_number(record)
+    if RISK in record.data:
+        return dict(card_quality_of_risk(record))
     score = record.data.get("released_score")
     quality: dict[str, Any] = {"known_from": "nothing: there were no test rows", "measures": {}}
     if score:
@@ -505,7 +512,7 @@ def _front_matter(card: RecordPart) -> dict[str, object]:
     The publisher of the model adds a licence. Figures are there if they may be published.
     """
     model, quality = card["model"], card["quality"]
-    usual = _TASK_OF_NUMBER if "range" in model else _TASK
+    usual = _TASK_OF_NUMBER if _HAS_NO_CLASSES & model.keys() else _TASK
     task = {} if "life_table" in card else {"pipeline_tag": usual}
     tags = [*task.values(), "differential-privacy", "dpensemble", *(["experiment"] if card["experiment"] else [])]
     front: dict[str, object] = {"library_name": "dpensemble", **task, "tags": tags}
@@ -590,7 +597,7 @@ def registry_entry(record: RunRecord) -> dict[str, Any]:
     title, predicts = card["model"]["title"], card["model"]["predicts"]
     is_table = record.life_table is not None
     experiment = f"EXPERIMENT, NOT A RELEASE: {' '.join(card['experiment'])} " if card["experiment"] else ""
-    kind = "Model" if "range" in card["model"] else "Classifier"
+    kind = "Model" if _HAS_NO_CLASSES & card["model"].keys() else "Classifier"
     what = f"{kind} that predicts {predicts}, trained" if predicts else f"{kind}, trained"
     what = "Life table, computed" if is_table else what
     return {

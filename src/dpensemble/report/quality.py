@@ -22,6 +22,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural
 from dpensemble.relations import Basis, Relation
 from dpensemble.report.charts import Bar, Drawing, Words, interval_chart, nice_ticks
+from dpensemble.report.life_table import RISK, risk_not_for, summary_of_risk
 from dpensemble.report.numbers import NUMBER, amount, number_not_for, summary_of_number
 from dpensemble.report.record import RecordPart, RunRecord
 from dpensemble.report.wording import number, percent, shorten
@@ -487,6 +488,9 @@ def _summary_view(record: RunRecord, *, is_private: bool) -> dict[str, object]:
     if NUMBER in record.data:
         of_number = {"heading": "How close it is", "quality": summary_of_number(record), "measure": None}
         return words | of_number | {"not_for": number_not_for(record)}
+    if RISK in record.data:
+        of_risk = {"heading": "What it gives", "quality": summary_of_risk(record), "measure": None}
+        return words | of_risk | {"not_for": risk_not_for(record)}
     quality = _quality(record, is_private=is_private)
     return words | {
         "heading": "How often it is right",
@@ -506,6 +510,8 @@ def _trained(record: RunRecord) -> list[str]:
         among = f" (from {amount(data[NUMBER]['low'])} to {amount(data[NUMBER]['high'])})"
     columns = data.get("columns")
     by = f" from {_counted(columns, 'column')}" if columns else ""
+    if RISK in data:
+        what, among = f"the risk that “{data[RISK]['what']}” by a time", f" ({len(data[RISK]['bins'])} bins)"
     sentences = [f"A model that predicts {what}{among}{by}."]
     units, held = data.get("private_units"), data.get("held_back", 0)
     if units is None or "private_units" in withheld:
@@ -515,7 +521,7 @@ def _trained(record: RunRecord) -> list[str]:
     if held:
         sentences.append(f"Another {held:,} were held back to measure how good it is.")
     if data.get("public_rows"):
-        without = "numbers" if NUMBER in data else "labels"
+        without = "numbers" if NUMBER in data else "times" if RISK in data else "labels"
         sentences.append(f"{_counted(data['public_rows'], 'public row')} helped, without their {without}.")
     return sentences
 

@@ -217,8 +217,8 @@ class RunRecord:
         """The headline: the declared one, or what is predicted, or the name of the data."""
         target = self.data.get("target")
         usual = f"Predicting {target}" if target else self.data.get("name")
-        if self.life_table is not None:
-            usual = f"Time until {self.life_table['what']}"
+        if (times := self.life_table or self.data.get("risk")) is not None:
+            usual = f"Time until {times['what']}"
         return str(self.data.get("title") or usual or "Unnamed data set")
 
     def in_words(self, text: str) -> str:
@@ -588,7 +588,7 @@ def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
     if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
         usual = _RANGES if share < _HALF and "number" not in record.data else ""
-        if record.life_table is not None:
+        if record.life_table is not None or "risk" in record.data:
             usual = ", and a time must be a number, not a date" if share < _HALF else ""
         share = min(max(share, 0.0), 1.0)
         yield (

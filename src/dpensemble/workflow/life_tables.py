@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dpensemble._checks import Label, declared_labels
+from dpensemble._checks import declared_labels
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.formats import Kind
@@ -24,107 +24,34 @@ from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.stand_ins import nothing_spent
 from dpensemble.workflow.table_files import TableFiles
 from dpensemble.workflow.tables import Tables, declared_tables
+from dpensemble.workflow.targets import DeclaredTimes
 
-# Times of the first screen if none are declared.
-_MOST_SHOWN = 3
 # Stand-in records of a rehearsal: many, and too few for any curve.
 _STAND_INS = (400, 2)
-_LONGEST_UNIT = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeclaredLifeTable:
-    """What options declare about a life table. All of it is public.
+class DeclaredLifeTable(DeclaredTimes):
+    """What options declare about a life table, beside times and codes. All of it is public.
 
     Parameters
     ----------
-    time : str
-        Column of the time until the event or the censoring.
-    event : str
-        Column of the codes.
-    events, censored, competing : sequence of str
-        Codes of the event, of a censoring, and of competing events, as they are written.
-    bins : sequence of float
-        End of each bin.
     strata : mapping of str to sequence of str
         Declared values of each column of strata.
-    at : sequence of float or None
-        Ends of bins that the first screen shows. None for up to three.
-    time_unit : str or None
-        What times count, such as ``"days"``.
     budget : dict
         ``epsilon``, ``delta``, ``relation`` and ``insecure_release_seed`` of `LifeTable`.
     """
 
-    time: str
-    event: str
-    events: Sequence[str]
-    censored: Sequence[str]
-    bins: Sequence[float]
-    competing: Sequence[str] = ()
     strata: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    at: Sequence[float] | None = None
-    time_unit: str | None = None
     budget: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def codes(self) -> list[Label]:
-        """All declared codes: numbers if all of them are. Raise if one is given twice."""
-        codes = [*self.events, *self.censored, *self.competing]
-        if len({code.casefold() for code in codes}) < len(codes):
-            given = {"event": self.events, "censored": self.censored, "competing": self.competing}
-            words = " and ".join(f"{name}={','.join(own)!r}" for name, own in given.items() if own)
-            raise InvalidParameterError(f"{words} must not share a code: give each code once.", parameter="event")
-        return declared_labels(codes)
 
     def model(self) -> LifeTable:
         """Return the unfitted life table. Raise if its declarations cannot be used."""
-        codes, n_events = self.codes, len(self.events)
-        ends = n_events + len(self.censored)
-        model = LifeTable(
-            bins=list(self.bins),
-            events=codes[:n_events],
-            censored=codes[n_events:ends],
-            competing=codes[ends:],
-            strata={name: declared_labels(values) for name, values in self.strata.items()} or None,
-            **self.budget,
-        )
+        strata = {name: declared_labels(values) for name, values in self.strata.items()} or None
+        model = LifeTable(**self.settings, strata=strata, **self.budget)
         model.check()
-        shown = self.shown_times
-        if any(one not in self.bins for one in shown):
-            raise InvalidParameterError(
-                f"at={shown!r} must be ends of bins, since a curve is known there only: choose from "
-                f"{list(self.bins)!r}.",
-                parameter="at",
-            )
-        unit = self.time_unit
-        if unit is not None and not (unit.replace(" ", "").isalpha() and len(unit) <= _LONGEST_UNIT):
-            raise InvalidParameterError(
-                f"time_unit={unit!r:.60} must be a word for what times count, such as days.", parameter="time_unit"
-            )
+        self.require_shown()
         return model
-
-    @property
-    def shown_times(self) -> list[float]:
-        """Ends of bins that the first screen shows."""
-        if self.at is not None:
-            return list(self.at)
-        places = np.linspace(0, len(self.bins) - 1, _MOST_SHOWN + 1)[1:] if len(self.bins) > _MOST_SHOWN else None
-        return list(self.bins) if places is None else [self.bins[int(place)] for place in places]
-
-    def facts(self) -> dict[str, object]:
-        """Return what a record states about the declarations."""
-        return {
-            "what": f"{self.event} is {' or '.join(self.events)}",
-            "time": self.time,
-            "time_unit": self.time_unit or "",
-            "at": self.shown_times,
-            "codes": {
-                "event": list(self.events),
-                "censored": list(self.censored),
-                "competing": list(self.competing),
-            },
-        }
 
 
 def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable) -> Tables:

@@ -1,4 +1,4 @@
-"""Columns of predictions of a number, and how good they are by what was released.
+"""Columns of predictions of a number or of a risk, and what was released about them.
 
 Figures of a run without test rows follow from the released counts of residuals and from public rows only, so they cost
 nothing more. Let a group of predictions have counts ``c_j`` of residuals near ``e_j``, and let ``f`` go through the
@@ -90,9 +90,49 @@ class NumberColumns:
         return dict(zip(self.names, columns, strict=True))
 
 
-def predicts_number(student: object) -> bool:
-    """Return whether a student predicts a number."""
-    return hasattr(student, "predict_interval")
+@dataclass(frozen=True)
+class RiskColumns:
+    """Which columns of risks there are: the chance of the event by each of some times.
+
+    Parameters
+    ----------
+    at : sequence of float
+        Times from 0 to the horizon, each once. None stands for the ends of the declared bins.
+    """
+
+    at: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.at)) < len(self.at):
+            raise InvalidParameterError(f"at={list(self.at)!r} names one twice: name each once.", parameter="at")
+
+    def of(self, student: Rows, rows: Rows) -> dict[str, Floats]:
+        """Return the columns of rows by name."""
+        ends = student.steps[-1][1].ends_
+        times = [real_between("at", time, 0.0, float(ends[-1])) for time in self.at] or ends.tolist()
+        risks = student.predict_risk(rows, times)
+        return {f"risk by {time:.12g}": risks[:, place] for place, time in enumerate(times)}
+
+
+# Kinds of columns by a method that only such students have.
+_BY_METHOD = {"predict_interval": NumberColumns, "predict_risk": RiskColumns}
+
+
+def columns_of(student: object) -> type[NumberColumns] | type[RiskColumns] | None:
+    """Return the kind of columns that a student predicts, or None for labels."""
+    return next((kind for method, kind in _BY_METHOD.items() if hasattr(student, method)), None)
+
+
+def risk_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:
+    """Return the entry of a record's data about risks: the released life table, and risks of public rows."""
+    if tables.times is None:
+        return {}
+    columns = RiskColumns().of(fitted.student_, transform(tables.X_public))
+    risks = np.column_stack(list(columns.values()))
+    low, median, high = np.quantile(risks, _OF_PREDICTIONS, axis=0)
+    named = {"mean": risks.mean(axis=0), "low": low, "median": median, "high": high}
+    rows = {name: values.tolist() for name, values in named.items()}
+    return {"risk": fitted.life_table_.to_dict() | tables.times.declared.facts() | {"public": rows}}
 
 
 def number_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:

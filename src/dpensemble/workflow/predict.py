@@ -34,7 +34,7 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.moments.model import Explanation
 from dpensemble.persistence import load_classifier
 from dpensemble.workflow.disk import journal_path
-from dpensemble.workflow.numbers import NumberColumns, predicts_number
+from dpensemble.workflow.numbers import NumberColumns, RiskColumns, columns_of
 from dpensemble.workflow.outputs import RunFile
 
 _MOST_NAMED = 8
@@ -169,6 +169,15 @@ def _outputs(found: Explanation) -> Iterator[int]:
     return (found.output_of(row) for row in range(len(found.contributions)))
 
 
+# What options of some kind of columns are for, and the first of the options.
+_NOT_OF_STUDENT = {
+    NumberColumns: (
+        "coverage, quantiles and proven are for students of a number, and this one predicts something else: leave "
+        "them out.",
+        "coverage",
+    ),
+    RiskColumns: ("at is for students of a risk by a time, and this one predicts something else: leave it out.", "at"),
+}
 #: Rows of a file that are in memory together.
 ROWS_AT_ONCE = 2**14
 _ROW, _LABEL = "row", "label"
@@ -207,25 +216,23 @@ def predictions(
     threshold: float | None = None,
     positive_class: str | None = None,
     number: NumberColumns | None = None,
+    risk: RiskColumns | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield a table for each chunk of rows: ``row`` from 0, requested columns, label, probabilities, reasons.
 
     With a `threshold` from 0 to 1, rows are labelled with the positive class from this probability on, and with the
     other class below it. Probabilities stay the same. `rows` is a file or an address, as `opened_source` describes it.
-    A student of a number has the columns of `number` in place of labels.
+    A student of a number has the columns of `number` in place of labels, and one of risks those of `risk`.
     """
-    if predicts_number(student):
+    kind = columns_of(student)
+    for given, own in ((number, NumberColumns), (risk, RiskColumns)):
+        if given is not None and kind is not own:
+            sentence, parameter = _NOT_OF_STUDENT[own]
+            raise InvalidParameterError(sentence, parameter=parameter)
+    if kind is not None:
         _refuse_labels(probabilities=probabilities or None, threshold=threshold, positive_class=positive_class)
-        number = NumberColumns() if number is None else number
-        rule = None
-    else:
-        rule = _rule([str(label) for label in student.classes_], threshold, positive_class)
-        if number is not None:
-            raise InvalidParameterError(
-                "coverage, quantiles and proven are for students of a number, and this one predicts labels: leave them "
-                "out.",
-                parameter="coverage",
-            )
+    columns = None if kind is None else number or risk or kind()
+    rule = None if kind else _rule([str(label) for label in student.classes_], threshold, positive_class)
     start, at_once = 0, ROWS_AT_ONCE if at_once is None else at_once
     how: dict[str, Rows] = {"sep": sep, "decimal": decimal, "multiline_text": multiline_text}
     how |= {"skip_lines": skip_lines, "sheet": sheet}
@@ -244,10 +251,10 @@ def predictions(
                 features = _features_of(student, numbered, str(rows))
                 if unseen is not None:
                     unseen.add(features)
-                if number is None:
+                if columns is None:
                     new = _labels(student, features, probabilities, rule)
                 else:
-                    new = number.of(student, features)
+                    new = columns.of(student, features)
                 labels = _with_kept(numbered, new, rows, keep)
                 reasons = None if explanations is None else explanations.of(features, start)
                 yield labels if reasons is None else _beside(labels, reasons)
@@ -327,8 +334,8 @@ def _refuse_labels(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise InvalidParameterError(
-                f"{name} is about labels, and this student predicts a number: leave it out, or use coverage or "
-                "quantiles.",
+                f"{name} is about labels, and this student predicts a number or a risk: leave it out, or use coverage "
+                "or quantiles of a number, or times (at) of a risk.",
                 parameter=name,
             )
 
@@ -387,7 +394,8 @@ def spark_predictions(
 ) -> Rows:
     """Return a Spark DataFrame with a column of labels and, on request, one of the probability of each class.
 
-    The column of a student of a number holds the mean.
+    The column of a student of a number holds the mean, and that of a student of risks the logarithm of the cumulative
+    hazard up to the horizon.
 
     Nothing is computed before an action on the result. Executors need this library. Rows are read in batches, without
     a shuffle.
@@ -472,7 +480,7 @@ class _Predicted:
     def of(cls, student: Rows, columns: Sequence[str], label: str, probabilities: bool) -> _Predicted:
         """Load a student, and raise if a table with these columns cannot get the new ones."""
         loaded = load_student(Path(student)) if isinstance(student, str | Path) else student
-        if predicts_number(loaded):
+        if columns_of(loaded) is not None:
             _refuse_labels(probabilities=probabilities or None)
         needed = _require_columns(loaded, columns, _TABLE)
         names = tuple(f"probability_of_{name}" for name in loaded.classes_) if probabilities else ()
@@ -492,8 +500,8 @@ class _Predicted:
 
     @property
     def _no_labels(self) -> Rows:
-        """An array without entries, of the type of the labels, or of predicted means."""
-        return np.empty(0) if predicts_number(self.student) else np.asarray(self.student.classes_)[:0]
+        """An array without entries, of the type of the labels, or of predicted means or scores."""
+        return np.empty(0) if columns_of(self.student) is not None else np.asarray(self.student.classes_)[:0]
 
     def of_rows(self, table: pd.DataFrame) -> dict[str, Rows]:
         """Return the new columns of a table, by name."""

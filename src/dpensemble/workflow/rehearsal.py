@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
+from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import on_public_rows
 from dpensemble._spending import kept_in, unheard
 from dpensemble._work import Way, progress_heard_by, rehearsing, show_progress
@@ -130,11 +131,11 @@ def _n_records(tables: Tables, model: Any) -> int:
     )
 
 
-def _labels(rows: pd.DataFrame, predicted: Target) -> pd.Series:
+def _labels(rows: pd.DataFrame, predicted: Target) -> Rows:
     """Return labels that teachers can learn: by the order of one column's entries."""
     column = max(rows.columns, key=lambda name: rows[name].nunique())
     places: NDArray[np.int64] = rows[column].rank(method="first", na_option="top").to_numpy().astype(np.int64) - 1
-    return pd.Series(predicted.stand_ins(places), name="label")
+    return predicted.table_of_stand_ins(places)
 
 
 def _groups(tables: Tables, n_records: int) -> pd.DataFrame | None:
@@ -148,7 +149,7 @@ def _groups(tables: Tables, n_records: int) -> pd.DataFrame | None:
     return pd.DataFrame(entries, dtype=object)
 
 
-def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
+def _with_bad(rows: pd.DataFrame, labels: Rows) -> tuple[pd.DataFrame, Rows]:
     """Give some records blanks, infinite entries or no label, because private records may have them."""
     places = np.arange(len(rows)) % _ONE_IN
     rows = rows.where(np.broadcast_to((places != 0)[:, None], rows.shape))
@@ -156,4 +157,6 @@ def _with_bad(rows: pd.DataFrame, labels: pd.Series) -> tuple[pd.DataFrame, pd.S
     infinite = rows.iloc[:, numbers].to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     infinite[places == 1] = np.inf
     others = rows.iloc[:, np.flatnonzero(~number_columns(rows))]
-    return assembled(rows, numbers, infinite, others), labels.where(places != 2)
+    # Labels may be several columns.
+    labels = labels.where(np.broadcast_to(places != 2, labels.shape[::-1]).T)
+    return assembled(rows, numbers, infinite, others), labels

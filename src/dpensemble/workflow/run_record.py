@@ -184,7 +184,7 @@ def _settings(result: Result, tables: Tables) -> dict[str, Any]:
 
 def _majority_share(tables: Tables) -> float | None:
     """Return the accuracy of always giving the test rows' most common label."""
-    if tables.y_test is None or tables.number is not None:
+    if tables.y_test is None or not tables.classes:
         return None
     return float(tables.y_test.value_counts(normalize=True).max())
 

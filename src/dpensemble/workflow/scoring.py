@@ -349,13 +349,12 @@ class QualityRequest:
         return choice.layout.sentence(unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun))
 
     def _require_no_labels(self, groups: object) -> None:
-        """Raise for what is about labels, where a number is predicted."""
+        """Raise for what is about labels, where none are predicted."""
         asked = {"holdout_score": self.share, "costs": self.costs, "positive_class": self.positive_class}
         for name, value in (asked | {"groups": groups or None}).items():
             if value is not None:
                 raise InvalidParameterError(
-                    f"{name} is about labels, and a number is predicted: leave it out, since intervals and errors are "
-                    "released in any case.",
+                    f"{name} is about labels, and none are predicted: leave it out.",
                     parameter=name,
                 )
 
@@ -368,7 +367,7 @@ class QualityRequest:
 
     def check(self, tables: Tables) -> None:
         """Raise for a request that these tables cannot serve."""
-        if tables.number is not None:
+        if not tables.classes:
             self._require_no_labels(tables.groups)
             return
         _positive_place(tables.classes, self.positive_class, self.costs)

@@ -33,7 +33,7 @@ from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.residuals import NumberRange
 from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.rows.source import RowSource
-from dpensemble.workflow.targets import BOTH, ClassTarget, NumberTarget, Target
+from dpensemble.workflow.targets import BOTH, ClassTarget, DeclaredTimes, NumberTarget, Target, TimesTarget
 
 _TABLE = "spark:"
 #: Larger tables are read in blocks without a request. In bytes without compression.
@@ -251,6 +251,8 @@ class TableFiles:
         All possible labels. Public. They are numbers if all of them can be read as numbers.
     number : NumberRange, optional
         The range of the target if a number is predicted, in place of classes. Public.
+    times : DeclaredTimes, optional
+        What is declared about times until an event, in place of classes, which are then its codes. Public.
     declared_columns : path, optional
         JSON file that declares columns in place of a public table.
     test : path, optional
@@ -286,6 +288,7 @@ class TableFiles:
     more_private: Sequence[Path] = ()
     entries: EntryRules = field(default_factory=EntryRules)
     number: NumberRange | None = None
+    times: DeclaredTimes | None = None
 
     def __post_init__(self) -> None:
         # The reader of CSV files puts points into numbers with decimal commas.
@@ -297,6 +300,11 @@ class TableFiles:
     def all_private(self) -> tuple[Path, ...]:
         """All files of private records, in order."""
         return (self.private, *self.more_private)
+
+    @property
+    def time(self) -> str | None:
+        """Column of the times until an event, if there are any."""
+        return None if self.times is None else self.times.time
 
     @property
     def name(self) -> str:
@@ -313,6 +321,8 @@ class TableFiles:
     @property
     def predicted(self) -> Target:
         """What is predicted. Raise if it is not declared, or declared in two ways."""
+        if self.times is not None:
+            return TimesTarget(self.times, self.entries)
         if self.number is None:
             return ClassTarget(self.labels)
         if self.classes is not None:
@@ -363,6 +373,8 @@ class TableFiles:
     def require_possible(self, options: ReadOptions) -> None:
         """Raise if the files cannot be read together, before any of them is read."""
         self._refuse_overlaps()
+        if self.times is not None:
+            self._refuse_with_times(options)
         if len(self.pipes) > 1:
             raise InvalidParameterError(
                 f"{' and '.join(self.pipes)} are pipes, and only one can be: give files for the others.",
@@ -377,7 +389,7 @@ class TableFiles:
 
     def named_columns(self, budgets: str | None = None) -> Expected:
         """Return what options state about columns: their names. `budgets` is the column of budgets."""
-        names = (self.target, self.unit, budgets, *self.drop, *self.groups)
+        names = (self.target, self.time, self.unit, budgets, *self.drop, *self.groups)
         return Expected(names=frozenset(name for name in names if name is not None))
 
     def expected_like_public(self, columns: Sequence[str], budgets: str | None = None) -> Expected:
@@ -439,6 +451,22 @@ class TableFiles:
         declared = {folded(str(name)) for name in self.labels}
         texts = frozenset(text for text in BLANKS if text and folded(text) in declared)
         return {self.target: texts} if texts else {}
+
+    def _refuse_with_times(self, options: ReadOptions) -> None:
+        """Raise for what runs about times until an event do not have."""
+        asked: dict[str, object] = {
+            "test": self.test,
+            "declared_columns": self.declared_columns,
+            "groups": self.groups or None,
+        }
+        asked |= {"in_blocks": options.in_blocks or None, "jobs": options.workers}
+        for name, value in asked.items():
+            if value is not None:
+                raise InvalidParameterError(
+                    f"{name} is not for times until an event, whose records are read into memory and not scored: "
+                    "leave it out.",
+                    parameter=name,
+                )
 
     def _refuse_overlaps(self) -> None:
         """Raise if one file has two purposes, or is given twice."""

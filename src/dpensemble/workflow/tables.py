@@ -41,7 +41,7 @@ from dpensemble.quality.release import OTHER_GROUP
 from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
-from dpensemble.workflow.targets import ClassTarget, NumberTarget, Target
+from dpensemble.workflow.targets import EVENT, TIME, ClassTarget, NumberTarget, Target, TimesTarget
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +239,9 @@ class Tables:
     share of the records with each level. With `budgets_at_random`, budgets were dealt at random, not by consent. If
     private records are read in blocks (`stream`), ``X_private`` and ``y_private`` are empty. `public_units` holds the
     units of public rows, or None if they are unknown. `declared_columns` has the range or the categories of each column
-    in a run without public rows. `number` is the target if a number is predicted, and then there are no classes.
-    `groups` holds the declared values of each column by which the student's quality is
+    in a run without public rows. `number` is the target if a number is predicted, and `times` if times until an event
+    are. Then there are no classes, and private targets of times are two columns. `groups` holds the declared values of
+    each column by which the student's quality is
     stated. `private_groups` and `test_groups` hold these columns for private and test rows, if they are not features.
     `columns` states in words how each public column is read, and `notes` what is suspicious about it.
     """
@@ -269,6 +270,7 @@ class Tables:
     entries: EntryRules = field(default_factory=EntryRules)
     target: str | None = None
     number: NumberTarget | None = None
+    times: TimesTarget | None = None
     groups: dict[str, tuple[str, ...]] | None = None
     private_groups: pd.DataFrame | None = None
     test_groups: pd.DataFrame | None = None
@@ -276,7 +278,7 @@ class Tables:
     @property
     def predicted(self) -> Target:
         """What is predicted."""
-        return ClassTarget(self.classes) if self.number is None else self.number
+        return self.times or self.number or ClassTarget(self.classes)
 
     @property
     def n_records(self) -> int:
@@ -390,10 +392,10 @@ def file_tables(
     shown = list(written.public.columns)
     units = None if files.unit is None else _column(written.private, files.unit, "unit", "private", shown)
     entries = None if budgets_column is None else _column(written.private, budgets_column, "budgets", "private", shown)
-    target = _column(written.private, files.target, "target", "private", shown)
+    target = _target_entries(files, written.private, shown)
     no_features = [files.target, *written.private_only]
     public = _public_features(_without(written.public, no_features), options)
-    of_target = written.public.get(files.target)
+    of_target = written.public.get(files.target if files.time is None else files.time)
     predicted = files.predicted.shown_by(of_target)
     facts, truth = _with_public_labels(facts, of_target, predicted)
     judgement = judge(replace(facts, rows=public, units=public_units))
@@ -446,13 +448,7 @@ def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequenc
     preparation = TablePreparation(**files.entries.settings()).fit(shape)
     named = files.named_columns()
     names = frozenset((*named.names, number, *values))
-    for path in files.all_private:
-        if is_parquet(path) and path.exists():
-            # By the types in the file, before any entry is read.
-            table = ParquetTable(path)
-            table.require_no_dates(number)
-            if files.unit is not None:
-                table.require_unit(files.unit)
+    _require_types(files, number)
     written = files.read_private(
         keep_broken=True, like=replace(named, names=names, required=names, whose="the options")
     )
@@ -496,9 +492,9 @@ def _purposes(files: TableFiles, number: str, values: Iterable[str]) -> list[tup
 def _judged_options(files: TableFiles, budgets_column: str | None) -> FactsToJudge:
     """Return the public facts that options state, or raise if they contradict each other."""
     facts = FactsToJudge(
-        classes=files.labels,
+        classes=files.predicted.classes,
         target=files.target,
-        purposes={"unit": files.unit, "budgets": budgets_column},
+        purposes={"time": files.time, "unit": files.unit, "budgets": budgets_column},
         groups=list(files.groups),
         drop=files.drop,
         entries=files.predicted.features(files.entries),
@@ -511,7 +507,7 @@ def _with_public_labels(
     facts: FactsToJudge, written: pd.Series | None, predicted: Target
 ) -> tuple[FactsToJudge, pd.Series | None]:
     """Return the facts with the labels of public rows, and these labels if none of them is wrong."""
-    if written is None:
+    if written is None or not predicted.is_scored:
         return facts, None
     truth = predicted.read(written)
     if predicted.classes:
@@ -524,6 +520,7 @@ def _public_fields(files: TableFiles, kinds: _ColumnKinds) -> dict[str, Any]:
     return {
         "classes": list(kinds.target.classes),
         "number": kinds.target.number,
+        "times": kinds.target.times_until,
         "X_public": kinds.public,
         "test_is_public": files.test_is_public,
         "unit_column": files.unit,
@@ -579,7 +576,7 @@ def _written_tables(files: TableFiles, options: ReadOptions, budgets_column: str
         groups=groups,
         # Before columns are dropped, since a student need not read a column whose groups are compared.
         private_groups=_group_entries(private, "private", groups, list(public.columns)),
-        private_only=[*(name for name in (files.unit, budgets_column) if name is not None), *only_groups],
+        private_only=[*(name for name in (files.unit, budgets_column, files.time) if name is not None), *only_groups],
     )
 
 
@@ -605,15 +602,33 @@ def _private_records(
     return {"name": name, "X_private": features, "y_private": labels, "units": owners}
 
 
+def _require_types(files: TableFiles, time: str | None = None) -> None:
+    """Raise for a unit or a time that Parquet stores in another type, before any entry is read."""
+    time = files.time if time is None else time
+    for path in files.all_private:
+        if (files.unit is None and time is None) or not (is_parquet(path) and path.exists()):
+            continue
+        table = ParquetTable(path)
+        if time is not None:
+            table.require_no_dates(time)
+        if files.unit is not None:
+            table.require_unit(files.unit)
+
+
+def _target_entries(files: TableFiles, private: pd.DataFrame, shown: list[Rows]) -> Rows:
+    """Return the private target as it is written: a column, or the columns of an event and of its time."""
+    if files.time is None:
+        return _column(private, files.target, "target", "private", shown)
+    event = _column(private, files.target, "event", "private", shown)
+    return pd.DataFrame({EVENT: event, TIME: _column(private, files.time, "time", "private", shown)})
+
+
 def _private_rows(files: TableFiles, options: ReadOptions, streamed: bool, like: Expected) -> pd.DataFrame:
     """Return the private table as it is written. If it is read in blocks, return only the names of its columns."""
     keep_bad = options.keep_bad
     if streamed:
         return pd.DataFrame(columns=files.private_columns(options.workers))
-    for path in files.all_private if files.unit is not None else ():
-        if is_parquet(path) and path.exists():
-            # By the type in the file, before any entry is read.
-            ParquetTable(path).require_unit(str(files.unit))
+    _require_types(files)
     return files.read_private(keep_broken=keep_bad, like=like)
 
 

@@ -6,6 +6,7 @@ settings of an estimator, and what stands in for targets in a rehearsal. Everyth
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._checks import Label, bare, folded, shown
+from dpensemble._checks import Label, bare, declared_labels, folded, shown, split_names
 from dpensemble._entries import Floats, Integers, Rows
 from dpensemble.datasets.columns import as_text, is_number, numbers_of
 from dpensemble.datasets.formats import EntryRules, Kind, NumberFormat, as_options
 from dpensemble.datasets.preparation import blanked
 from dpensemble.errors import DataError, InvalidParameterError
+from dpensemble.methods.life_table import LifeTable
 from dpensemble.moments.residuals import NumberRange
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes
 
@@ -96,6 +98,10 @@ class Target(ABC):
     classes: Sequence[Label] = ()
     #: The target itself if it is a number.
     number: NumberTarget | None = None
+    #: The target itself if it is the time until an event.
+    times_until: TimesTarget | None = None
+    #: Whether targets of public and of test rows are read, to score by.
+    is_scored: bool = True
     #: What a record without a target may do, in errors.
     leave_out = "let such records add nothing (--on-bad-record zero)"
 
@@ -110,6 +116,10 @@ class Target(ABC):
     @abstractmethod
     def read_private(self, column: pd.Series, *, keep_bad: bool) -> pd.Series:
         """Return private targets without any check. Each entry is read separately."""
+
+    def as_given(self, targets: Rows) -> Rows:
+        """Return private targets in the form that `fit` takes."""
+        return targets.to_numpy()
 
     @abstractmethod
     def wrong(self, targets: Rows) -> NDArray[np.bool_]:
@@ -137,6 +147,10 @@ class Target(ABC):
     @abstractmethod
     def stand_ins(self, ranks: Integers) -> list[object]:
         """Return made-up targets for all ranks of some rows, for a rehearsal."""
+
+    def table_of_stand_ins(self, ranks: Integers) -> Rows:
+        """Return made-up targets in the form in which targets are read."""
+        return pd.Series(self.stand_ins(ranks), name="label")
 
     def shown_by(self, written: pd.Series | None) -> Target:  # noqa: ARG002
         """Return the target as public entries show how it is written."""
@@ -327,6 +341,227 @@ class NumberTarget(Target):
         return f"the target, {how} from {self.range.low:g} to {self.range.high:g}"
 
 
+# Times of the first screen if none are declared.
+_MOST_SHOWN = 3
+_LONGEST_UNIT = 30
+#: Columns of private targets that are times until an event.
+EVENT, TIME = "event", "time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredTimes:
+    """What options declare about times until an event. All of it is public.
+
+    Parameters
+    ----------
+    time : str
+        Column of the time until the event or the censoring.
+    event : str
+        Column of the codes.
+    events, censored, competing : sequence of str
+        Codes of the event, of a censoring, and of competing events, as they are written.
+    bins : sequence of float
+        End of each bin.
+    at : sequence of float or None
+        Ends of bins that the first screen shows. None for up to three.
+    time_unit : str or None
+        What times count, such as ``"days"``.
+    """
+
+    time: str
+    event: str
+    events: Sequence[str]
+    censored: Sequence[str]
+    bins: Sequence[float]
+    competing: Sequence[str] = ()
+    at: Sequence[float] | None = None
+    time_unit: str | None = None
+
+    @classmethod
+    def of_options(
+        cls,
+        time: str,
+        event: str,
+        bins: str,
+        *,
+        censored: str | None = None,
+        competing: str | None = None,
+        at: str | None = None,
+        time_unit: str | None = None,
+    ) -> DeclaredTimes:
+        """Return what options such as ``--event status=1`` and ``--bins 30,90`` declare."""
+        column, events = parsed_codes("event", event, "died=1")
+        return cls(
+            time=time,
+            event=column,
+            events=events,
+            censored=split_names("0" if censored is None else censored),
+            competing=() if competing is None else split_names(competing),
+            bins=parsed_times("bins", bins),
+            at=None if at is None else parsed_times("at", at),
+            time_unit=time_unit,
+        )
+
+    @property
+    def codes(self) -> list[Label]:
+        """All declared codes: numbers if all of them are. Raise if one is given twice."""
+        codes = [*self.events, *self.censored, *self.competing]
+        if len({code.casefold() for code in codes}) < len(codes):
+            given = {"event": self.events, "censored": self.censored, "competing": self.competing}
+            words = " and ".join(f"{name}={','.join(own)!r}" for name, own in given.items() if own)
+            raise InvalidParameterError(f"{words} must not share a code: give each code once.", parameter="event")
+        return declared_labels(codes)
+
+    @property
+    def settings(self) -> dict[str, Rows]:
+        """The settings of an estimator, with codes as they are compared."""
+        codes, n_events = self.codes, len(self.events)
+        ends = n_events + len(self.censored)
+        named = {"events": codes[:n_events], "censored": codes[n_events:ends], "competing": codes[ends:]}
+        return {"bins": list(self.bins)} | named
+
+    def require_shown(self) -> None:
+        """Raise for times of the first screen, or a name of what times count, that cannot be shown."""
+        shown = self.shown_times
+        if any(one not in self.bins for one in shown):
+            raise InvalidParameterError(
+                f"at={shown!r} must be ends of bins, since a curve is known there only: choose from "
+                f"{list(self.bins)!r}.",
+                parameter="at",
+            )
+        unit = self.time_unit
+        if unit is not None and not (unit.replace(" ", "").isalpha() and len(unit) <= _LONGEST_UNIT):
+            raise InvalidParameterError(
+                f"time_unit={unit!r:.60} must be a word for what times count, such as days.", parameter="time_unit"
+            )
+
+    @property
+    def shown_times(self) -> list[float]:
+        """Ends of bins that the first screen shows."""
+        if self.at is not None:
+            return list(self.at)
+        places = np.linspace(0, len(self.bins) - 1, _MOST_SHOWN + 1)[1:] if len(self.bins) > _MOST_SHOWN else None
+        return list(self.bins) if places is None else [self.bins[int(place)] for place in places]
+
+    def facts(self) -> dict[str, object]:
+        """Return what a record states about the declarations."""
+        return {
+            "what": f"{self.event} is {' or '.join(self.events)}",
+            "time": self.time,
+            "time_unit": self.time_unit or "",
+            "at": self.shown_times,
+            "codes": {
+                "event": list(self.events),
+                "censored": list(self.censored),
+                "competing": list(self.competing),
+            },
+        }
+
+
+@dataclass(frozen=True)
+class TimesTarget(Target):
+    """The time until an event: a column of codes and a column of times.
+
+    Parameters
+    ----------
+    declared : DeclaredTimes
+        Columns, codes and bins.
+    entries : EntryRules
+        What is declared about entries, those of the times among them.
+    times : NumberTarget, optional
+        How times are read. By default as `entries` declare, or as plain numbers.
+    """
+
+    declared: DeclaredTimes
+    entries: EntryRules = field(default_factory=EntryRules)
+    times: NumberTarget | None = None
+    is_scored = False
+
+    def __post_init__(self) -> None:
+        kind, declared = self.entries.kind(self.declared.time), self.declared
+        if kind not in (None, Kind.NUMBER, Kind.DROP):
+            raise InvalidParameterError(
+                f"column {declared.time!r} is declared to hold {kind.value}, but a time is a number: declare number "
+                f"with an example, such as {declared.time}=number:1.234,5, or leave it out.",
+                parameter="column",
+            )
+        LifeTable(**declared.settings).check()
+        declared.require_shown()
+
+    @property
+    def times_until(self) -> TimesTarget:  # type: ignore[override]
+        """The target itself."""
+        return self
+
+    def settings(self) -> dict[str, object]:
+        """Return bins and codes."""
+        return dict(self.declared.settings)
+
+    def features(self, entries: EntryRules) -> EntryRules:
+        """Return what is declared about the entries of features, without the times."""
+        return entries.without(self.declared.time)
+
+    def shown_by(self, written: pd.Series | None) -> TimesTarget:
+        """Return the target with the format that public times show, if there are any."""
+        return replace(self, times=self._times.shown_by(written))
+
+    @property
+    def _times(self) -> NumberTarget:
+        declared = self.declared
+        own = NumberTarget(NumberRange.of(0.0, declared.bins[-1]), declared.time, self.entries)
+        return own if self.times is None else self.times
+
+    def read(self, column: Rows) -> Rows:
+        """Return codes and times, NaN for an entry that is none."""
+        codes = ClassTarget(self.declared.codes).read(column[EVENT])
+        return pd.DataFrame({EVENT: codes, TIME: self._times.read(column[TIME])})
+
+    def read_private(self, column: Rows, *, keep_bad: bool) -> Rows:  # noqa: ARG002
+        """Return codes and times, NaN for an entry that is none."""
+        return self.read(column)
+
+    def as_given(self, targets: Rows) -> Rows:
+        """Return both columns."""
+        return targets
+
+    def wrong(self, targets: Rows) -> NDArray[np.bool_]:
+        """Return which records lack a declared code or a time from 0."""
+        times = targets[TIME].to_numpy(dtype=np.float64)
+        known = np.isfinite(times) & (times >= 0)
+        return np.asarray(~known | ClassTarget(self.declared.codes).wrong(targets[EVENT].to_numpy()))
+
+    def require_private(self, targets: Rows) -> None:  # noqa: ARG002
+        """Raise in any case: such records add zeros, and stop no run."""
+        raise DataError(f"a bad record cannot stop this run: {self.leave_out}.")
+
+    @property
+    def what_is_unreadable(self) -> str:
+        """Entries that cannot be read."""
+        return "an undeclared code, or a time that is not a number from 0"
+
+    @property
+    def what_is_wrong(self) -> str:
+        """Entries that cannot be read."""
+        return self.what_is_unreadable
+
+    def stand_ins(self, ranks: Integers) -> list[object]:
+        """Return pairs of a code and a time, all over the bins and beyond them."""
+        codes, horizon = self.declared.codes, 1.2 * self.declared.bins[-1]
+        return [(codes[rank % len(codes)], horizon * float(rank) / len(ranks)) for rank in ranks]
+
+    def table_of_stand_ins(self, ranks: Integers) -> pd.DataFrame:
+        """Return made-up codes and times as columns."""
+        return pd.DataFrame(self.stand_ins(ranks), columns=[EVENT, TIME])
+
+    def words(self) -> dict[str, str]:
+        """Return in words how both columns are read."""
+        declared, form = self.declared, self._times.form
+        codes = f"event {', '.join(declared.events)}; censored {', '.join(declared.censored)}"
+        codes += f"; competing {', '.join(declared.competing)}" if declared.competing else ""
+        how = "plain numbers" if form is None else form.words()
+        return {declared.time: f"the time, {how}", declared.event: f"codes: {codes}"}
+
+
 #: Two declarations of one target.
 BOTH = "range is for a number and classes are for labels, so only one of them can be given."
 # Share of public targets that must be numbers.
@@ -344,3 +579,33 @@ def parsed_range(text: str) -> NumberRange:
             "as 0,500000, without a look at private records.",
             parameter="range",
         ) from None
+
+
+def parsed_codes(parameter: str, text: str, example: str) -> tuple[str, list[str]]:
+    """Return the column and the values of an option such as ``--event status=1,2``."""
+    # A name may hold the sign, as in BMI>=30.
+    name, equals, values = text.rpartition("=")
+    if not equals or not name or not values:
+        raise InvalidParameterError(
+            f"{parameter}={text!r:.80} must be COLUMN=VALUE,VALUE, such as {example}: values are declared, since "
+            "nothing is read off the private records.",
+            parameter=parameter,
+        )
+    return name, split_names(values)
+
+
+def parsed_times(parameter: str, text: str) -> list[float]:
+    """Return the times of an option such as ``--bins 30,90,180``."""
+    numbers = []
+    for part in text.split(","):
+        try:
+            numbers.append(float(part))
+        except ValueError:
+            numbers.append(math.nan)
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidParameterError(
+            f"{parameter}={text!r:.80} must be numbers between commas, all in the one unit of the times and without "
+            "its name, such as 30,90,180,365.",
+            parameter=parameter,
+        )
+    return numbers

@@ -40,7 +40,7 @@ from dpensemble.rows.arguments import AS_GIVEN, readable_array, readable_rows, z
 from dpensemble.rows.source import BlockSource, Facts, RowSource, converted_source, rows_here
 from dpensemble.student import class_probabilities, default_student, fit_student, marked, release_mark, with_names
 from dpensemble.workflow.learners import scores
-from dpensemble.workflow.numbers import NumberColumns, number_facts
+from dpensemble.workflow.numbers import NumberColumns, RiskColumns, number_facts, risk_facts
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.run_record import Measured, run_record
@@ -277,10 +277,11 @@ def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualR
     with progress_bar("Releasing the quality", None):
         released = _released_histograms(prepared)
     with progress_bar("Scoring the student", None):
-        if tables.number is None:
+        if tables.classes:
             score = quality_facts(tables, prepared.model, prepared.reader.transform, prepared.asked, released)
         else:
-            score = number_facts(prepared.model, tables, prepared.reader.transform)
+            facts_of = number_facts if tables.times is None else risk_facts
+            score = facts_of(prepared.model, tables, prepared.reader.transform)
         measured = _measured(prepared, baseline=wanted.baseline)
         facts = _label_facts(prepared)
     with progress_bar("Certifying the release", None):
@@ -301,11 +302,12 @@ def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualR
 
 
 def _labels(prepared: Prepared) -> pd.DataFrame:
-    """Return released labels of public rows, or what the student predicts for all public rows if it is a number."""
+    """Return released labels of public rows, or what the student predicts for all public rows without classes."""
     tables, result = prepared.tables, prepared.model.result_
-    if tables.number is None:
+    if tables.classes:
         return pd.DataFrame({"row": result.labels.indices, "label": result.labels.labels})
-    rows = NumberColumns().of(prepared.model, prepared.reader.transform(tables.X_public))
+    columns = NumberColumns() if tables.times is None else RiskColumns()
+    rows = columns.of(prepared.model.student_, prepared.reader.transform(tables.X_public))
     return pd.DataFrame({"row": np.arange(len(tables.X_public))} | rows)
 
 
@@ -348,8 +350,8 @@ def _require_possible(tables: Tables, model: Any, *, baseline: bool, private_rep
         raise InvalidParameterError(
             "baseline=True requires all private records in memory, but they are read in blocks: leave it out."
         )
-    if tables.number is not None and baseline:
-        raise InvalidParameterError("baseline=True is for classes, and a number is predicted: leave it out.")
+    if not tables.classes and baseline:
+        raise InvalidParameterError("baseline=True is for classes, and none are predicted: leave it out.")
     if tables.declared_columns is not None and baseline:
         raise InvalidParameterError(
             "baseline=True requires public rows to encode by: leave it out, or give public rows."
@@ -434,7 +436,7 @@ def _fit(run: Prepared) -> PrivateDiagnostics:
     if run.personal is not None:
         arguments |= {"budgets": tables.budgets, "levels": tables.levels, "group_shares": tables.group_shares}
     if tables.stream is None:
-        model.fit(run.reader.private(tables.X_private), tables.y_private.to_numpy(), **arguments)
+        model.fit(run.reader.private(tables.X_private), tables.predicted.as_given(tables.y_private), **arguments)
     elif tables.stream.parts is not None:
         # A column of the table identifies the units.
         del arguments["units"]
@@ -481,9 +483,9 @@ def _released_histograms(run: Prepared) -> NoisyHistograms | None:
 
 
 def _label_facts(run: Prepared) -> dict[str, Any]:
-    """Return facts about the labels of public rows, or none without public rows or for a number."""
+    """Return facts about the labels of public rows, or none without public rows or classes."""
     tables = run.tables
-    if not len(tables.X_public) or tables.number is not None:
+    if not len(tables.X_public) or not tables.classes:
         return dict(run.alone)
     answers = run.model.predict(run.reader.transform(tables.X_public))
     return label_shares(run.model.result_, answers, tables.y_public) | run.alone
@@ -493,7 +495,7 @@ def _measured(run: Prepared, *, baseline: bool) -> Measured:
     """Score the student on the test rows, and a baseline on request."""
     tables, model, seconds = run.tables, run.model, run.seconds | run.model.result_.seconds
     student = plain = None
-    if tables.X_test is not None and tables.y_test is not None and tables.number is None:
+    if tables.X_test is not None and tables.y_test is not None and tables.classes:
         probabilities = model.predict_proba(run.reader.transform(tables.X_test))
         student = scores(probabilities, tables.y_test.to_numpy(), model.classes_)
     if baseline:
@@ -594,7 +596,7 @@ def _shares(labels: Any, answers: Any) -> dict[str, float]:
 
 def public_alone(reader: RowConversion, tables: Tables) -> dict[str, Any]:
     """Return how good a model of only the public labels is, if there are labels. It uses no private record."""
-    if tables.y_public is None or tables.data_is_public or tables.number is not None:
+    if tables.y_public is None or tables.data_is_public or not tables.classes:
         return {}
     X, y = tables.X_public, tables.y_public.to_numpy()
     if len(y) > _MOST_ROWS:
