@@ -233,11 +233,12 @@ def compared(name, epsilons, splits, draws, methods):
 
 
 def means(found):
-    """Return the mean figures of each method. Of the grid each figure is that of the best setting."""
+    """Return the mean figures of each method. Of the grid and the fixed setting each figure is that of the best one."""
     of_all = {key: np.mean(figures, axis=0) for key, figures in found.items()}
     shown = {key: figures for key, figures in of_all.items() if key[0] not in GRID}
     for epsilon in sorted({epsilon for method, epsilon in of_all if method in GRID}):
-        grid = np.array([figures for (method, own), figures in of_all.items() if method in GRID and own == epsilon])
+        tried = (*GRID, "descent, fixed")
+        grid = np.array([figures for (method, own), figures in of_all.items() if method in tried and own == epsilon])
         shown["descent, the best", epsilon] = np.append(grid[:, 0].max(), grid[:, 1:].min(axis=0))
     return shown
 
