@@ -32,7 +32,7 @@ def test_a_whole_fit_loses_what_is_charged_and_no_more(name):
     assert 0.55 * charged <= lower <= charged
 
 
-@pytest.mark.parametrize("name", ["two classes", "a number", "times"])
+@pytest.mark.parametrize("name", ["two classes", "a number, opposite signs", "times"])
 def test_half_of_the_noise_is_caught(name):
     """The best test then errs once in 3,000 runs. With two errors it would not be caught: 4 in 1,000 seeds."""
     with half_of_the_noise():
