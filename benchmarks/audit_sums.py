@@ -7,9 +7,9 @@ then the best test of all (Neyman and Pearson 1933). If noise is Gaussian and as
 those of a shift by mu (Dong, Roth and Su 2022). Half of the runs use each table. The threshold is 0, fixed in advance.
 Clopper-Pearson intervals of both error rates give a lower bound on mu that holds with 99 %.
 
-The audit passes if the bound is at most the mu that was charged and at least 90 % of it. With 3,000 runs chance alone
-leaves the bound of 1 in 15 to 50 right cases below 90 %. Repeat such a case with more runs. With `--planted` the noise
-of each sum has half of the charged standard deviation, and the audit has to fail.
+The audit passes if the bound is at most the mu that was charged and at least 90 % of it. With 3,000 runs the bound
+of 1 in 15 to 50 right cases is below 90 % by chance. Repeat such a case with more runs. With `--planted` the noise of
+each sum has half of the charged standard deviation, and the audit has to fail.
 """
 
 from __future__ import annotations
