@@ -1,9 +1,11 @@
 """Risk given a row on real tables: `python benchmarks/survival.py` prints Markdown, the mean over splits and draws.
 
 `LabelMomentsSurvival` stands beside what was possible before: "the event by a time" by `LabelMomentsClassifier` at the
-same budget. The time is the middle of the horizon, and people who are censored earlier are left out. It stands beside
-Cox without privacy, too. Each split has public rows, private people and people held back. These are for the figures
-only.
+same budget. The time is the middle of the horizon, and people who are censored earlier are left out. It also stands
+beside private descent on the pooled logistic loss of bins (`survival_rivals.py`) at the same mu. One setting of that
+was fixed in advance on other tables (`--develop` prints how candidates fare there). For "the best" of its grid, each
+figure is that of the best setting by test rows. Cox and random survival forests are without privacy. Each split has
+public rows, private people and people held back. These are for the figures only.
 
 - concordance: the share of pairs of people, one of whom has the event first, that the scores put in this order.
 - Brier: the integrated Brier score up to the horizon, and that at the middle, with weights by the curve of censoring.
@@ -18,11 +20,20 @@ import warnings
 import numpy as np
 import pandas as pd
 from lifelines import datasets
-from sksurv.datasets import load_aids, load_flchain, load_gbsg2, load_whas500
+from sksurv.datasets import (
+    load_aids,
+    load_breast_cancer,
+    load_flchain,
+    load_gbsg2,
+    load_veterans_lung_cancer,
+    load_whas500,
+)
+from sksurv.ensemble import RandomSurvivalForest
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 
 from dpensemble import LabelMomentsClassifier, LabelMomentsSurvival
 from dpensemble.errors import UnlikeRowsWarning
+from survival_rivals import CANDIDATES, FIXED, GRID, cells_of, descent, encoded
 
 TABLES = {
     "FLChain": load_flchain,
@@ -32,14 +43,37 @@ TABLES = {
     "WHAS500": load_whas500,
     "Rossi": lambda: (datasets.load_rossi(), ("arrest", "week")),
 }
+# Tables by which the setting of the descent was fixed.
+DEVELOPMENT = {
+    "lung": lambda: (datasets.load_lung().drop(columns="inst"), ("status", "time")),
+    "veterans": load_veterans_lung_cancer,
+    "breast cancer": load_breast_cancer,
+    "regimes": lambda: (
+        datasets.load_dd()[["un_continent_name", "democracy", "regime", "start_year", "observed", "duration"]],
+        ("observed", "duration"),
+    ),
+    "generated": lambda: generated(5000),
+    "generated, few": lambda: generated(600),
+}
 DELTA, BINS = 1e-5, 20
+METHODS = ("own", "descent", "grid", "cox", "forest", "all alike")
 # Columns that state the end: the chapter of the cause of death, and the censoring of another end.
 LEFT_OUT = ("chapter", "sample.yr")
 
 
+def generated(n):
+    """Return a table of ten columns, four of which matter."""
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(n, 10))
+    died = rng.weibull(1.3, n) * np.exp(1 - rows[:, 0] * 0.6 - rows[:, 1] * 0.4 + rows[:, 2] * 0.3 - rows[:, 3] * 0.2)
+    left = rng.uniform(0, 8, n)
+    table = pd.DataFrame(rows, columns=[f"c{i}" for i in range(10)])
+    return table.assign(died=(died <= left).astype(int), time=np.minimum(died, left)), ("died", "time")
+
+
 def read(name):
     """Return rows, times and events of a table."""
-    table, second = TABLES[name]()
+    table, second = (TABLES | DEVELOPMENT)[name]()
     if len(second) == 2 and isinstance(second, tuple):
         event, time = second
         times, is_event = table[time].to_numpy(float), (table[event] == table[event].max()).to_numpy()
@@ -93,15 +127,26 @@ def split(n, seed):
 
 def cox(X, y, rows, at):
     """Return scores and chances to be free by Cox without privacy."""
-    both = pd.get_dummies(pd.concat([X, rows]), drop_first=True, dtype=float)
-    both = both.fillna(both.median()).to_numpy()
-    both = both[:, both[: len(X)].std(axis=0) > 0]
-    both = (both - both[: len(X)].mean(axis=0)) / both[: len(X)].std(axis=0)
-    model = CoxPHSurvivalAnalysis(alpha=1.0).fit(both[: len(X)], y)
-    curves = model.predict_survival_function(both[len(X) :])
+    X, rows = encoded(X, rows)
+    model = CoxPHSurvivalAnalysis(alpha=1.0).fit(X, y)
+    curves = model.predict_survival_function(rows)
     # A test time may lie before the first or after the last time of the fit.
     survival = np.array([one(np.clip(at, *one.domain)) for one in curves])
-    return model.predict(both[len(X) :]), survival
+    return model.predict(rows), survival
+
+
+def forest(X, times, is_event, rows, at, *, seed):
+    """Return scores and chances to be free by a random survival forest without privacy.
+
+    Times are rounded up to hundredths of the last wanted time, and people are censored after it.
+    """
+    X, rows = encoded(X, rows)
+    unit = max(at) / 100
+    places = np.minimum(np.ceil(times / unit), 101)
+    y = np.rec.fromarrays([is_event & (places <= 100), np.maximum(places, 1) * unit], names="event,time")
+    model = RandomSurvivalForest(n_estimators=200, min_samples_leaf=15, random_state=seed).fit(X, y)
+    curves = model.predict_survival_function(rows)
+    return model.predict(rows), np.array([one(np.clip(at, *one.domain)) for one in curves])
 
 
 def scored(times, is_event, at, middle, scores, survival):
@@ -116,54 +161,126 @@ def scored(times, is_event, at, middle, scores, survival):
     ]
 
 
-def compared(name, epsilons, splits, draws):
-    """Yield a method, an epsilon and the figures of each of its runs."""
-    table, times, is_event = read(name)
-    horizon = float(np.quantile(times, 0.9))
-    bins, middle = np.linspace(0, horizon, BINS + 1)[1:], horizon / 2
-    at = bins[:-1]
-    y = np.rec.fromarrays([is_event, times], names="event,time")
-    for seed in range(splits):
+class Split:
+    """A split of a table: public rows, private people, and people held back, with the times of the figures."""
+
+    def __init__(self, name, seed):
+        table, times, is_event = read(name)
+        self.horizon = float(np.quantile(times, 0.9))
+        self.bins, self.middle = np.linspace(0, self.horizon, BINS + 1)[1:], self.horizon / 2
+        self.at, self.seed = self.bins[:-1], seed
         private, public, test = split(len(table), seed)
-        X, rows, X_public = (table.iloc[part].reset_index(drop=True) for part in (private, test, public))
-        goal = times[test], is_event[test], at, middle
-        scores, survival = cox(X, y[private], rows, np.append(middle, at))
-        yield "Cox without privacy", 0, scored(*goal, scores, survival)
-        known = is_event[private] | (times[private] >= middle)
-        within = ((times[private] <= middle) & is_event[private]).astype(int)[known]
+        self.X, self.rows, self.X_public = (table.iloc[part].reset_index(drop=True) for part in (private, test, public))
+        self.times, self.is_event = times[private], is_event[private]
+        self.y = np.rec.fromarrays([self.is_event, self.times], names="event,time")
+        self.goal = times[test], is_event[test], self.at, self.middle
+        self.wanted = np.append(self.middle, self.at)
+
+    def scored(self, scores, survival):
+        """Return the figures of scores, and of chances to be free at the middle and then at all times."""
+        return scored(*self.goal, scores, survival)
+
+    def own(self, epsilon, draw):
+        """Yield the figures of `LabelMomentsSurvival` and of the event by the middle."""
+        more = {"epsilon": epsilon, "delta": DELTA, "insecure_release_seed": 100 * self.seed + draw}
+        model = LabelMomentsSurvival(self.bins, **more).fit(self.X, self.y, X_public=self.X_public)
+        survival = 1 - model.predict_risk(self.rows, self.wanted)
+        yield "LabelMomentsSurvival", self.scored(model.predict(self.rows), survival)
+        known = self.is_event | (self.times >= self.middle)
+        within = ((self.times <= self.middle) & self.is_event).astype(int)[known]
+        other = LabelMomentsClassifier(classes=[0, 1], **more).fit(self.X[known], within, X_public=self.X_public)
+        chance = other.predict_proba(self.rows)[:, 1]
+        yield "event by the middle", self.scored(chance, 1 - chance[:, None])
+
+    def descent(self, epsilon, draw, settings):
+        """Return the figures of private descent."""
+        cells = cells_of(self.times, self.is_event, self.bins)
+        more = {"epsilon": epsilon, "delta": DELTA, "seed": (self.seed, draw), "settings": settings}
+        scores, survival = descent(self.X_public, self.X, self.rows, cells, **more)
+        return self.scored(scores, np.column_stack([survival[:, BINS // 2 - 1], survival[:, :-1]]))
+
+    def without_privacy(self, methods):
+        """Yield the figures of methods without privacy."""
+        if "cox" in methods:
+            yield "Cox without privacy", self.scored(*cox(self.X, self.y, self.rows, self.wanted))
+        if "forest" in methods:
+            found = forest(self.X, self.times, self.is_event, self.rows, self.wanted, seed=self.seed)
+            yield "forest without privacy", self.scored(*found)
+        if "all alike" in methods:
+            free = kaplan_meier(self.times, self.is_event)
+            yield (
+                "Kaplan-Meier for all",
+                self.scored(np.zeros(len(self.rows)), np.tile(free(self.wanted), (len(self.rows), 1))),
+            )
+
+
+def compared(name, epsilons, splits, draws, methods):
+    """Yield a method, an epsilon and the figures of each of its runs."""
+    for seed in range(splits):
+        own = Split(name, seed)
+        for method, figures in own.without_privacy(methods):
+            yield method, 0, figures
         for epsilon in epsilons:
             for draw in range(draws):
-                more = {"epsilon": epsilon, "delta": DELTA, "insecure_release_seed": 100 * seed + draw}
-                model = LabelMomentsSurvival(bins, **more).fit(X, y[private], X_public=X_public)
-                survival = 1 - model.predict_risk(rows, [middle, *at])
-                yield "LabelMomentsSurvival", epsilon, scored(*goal, model.predict(rows), survival)
-                other = LabelMomentsClassifier(classes=[0, 1], **more)
-                chance = other.fit(X[known], within, X_public=X_public).predict_proba(rows)[:, 1]
-                yield "event by the middle", epsilon, scored(*goal, chance, 1 - chance[:, None])
-        free = kaplan_meier(times[private], is_event[private])
-        curve = np.tile(free(np.append(middle, at)), (len(test), 1))
-        yield "Kaplan-Meier for all", 0, scored(*goal, np.zeros(len(test)), curve)
+                if "own" in methods:
+                    for method, figures in own.own(epsilon, draw):
+                        yield method, epsilon, figures
+                if "descent" in methods:
+                    yield "descent, fixed", epsilon, own.descent(epsilon, draw, FIXED)
+                if "grid" in methods:
+                    for settings in GRID:
+                        yield settings, epsilon, own.descent(epsilon, draw, settings)
+
+
+def means(found):
+    """Return the mean figures of each method. Of the grid and the fixed setting each figure is that of the best one."""
+    of_all = {key: np.mean(figures, axis=0) for key, figures in found.items()}
+    shown = {key: figures for key, figures in of_all.items() if key[0] not in GRID}
+    for epsilon in sorted({epsilon for method, epsilon in of_all if method in GRID}):
+        tried = (*GRID, "descent, fixed")
+        grid = np.array([figures for (method, own), figures in of_all.items() if method in tried and own == epsilon])
+        shown["descent, the best", epsilon] = np.append(grid[:, 0].max(), grid[:, 1:].min(axis=0))
+    return shown
+
+
+def develop(splits):
+    """Print the mean rank of candidates on development tables, over concordance, integrated Brier and calibration."""
+    ranks = []
+    for name in DEVELOPMENT:
+        own = [Split(name, seed) for seed in range(splits)]
+        for epsilon in (1.0, 3.0):
+            found = [np.mean([each.descent(epsilon, 0, one) for each in own], axis=0) for one in CANDIDATES]
+            measures = np.array(found)[:, [0, 1, 3]] * [-1, 1, 1]
+            ranks.append(measures.argsort(axis=0).argsort(axis=0).mean(axis=1))
+    print("| mean rank | clip | pieces | factor |\n|---|---|---|---|")
+    for mean, one in sorted(zip(np.mean(ranks, axis=0), CANDIDATES, strict=True), key=lambda pair: pair[0]):
+        print(f"| {mean:.2f} | {one.clip:g} | {one.pieces} | {one.factor:g} |")
 
 
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--develop", action="store_true", help="rank settings of the descent on other tables")
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     warnings.simplefilter("ignore", UnlikeRowsWarning)
+    if given.develop:
+        return develop(given.splits)
     print("| table | method | epsilon | concordance | integrated Brier | Brier at the middle | calibration |")
     print("|---|---|---|---|---|---|---|")
     for name in given.tables:
         found = {}
-        for method, epsilon, figures in compared(name, given.epsilons, given.splits, given.draws):
+        for method, epsilon, figures in compared(name, given.epsilons, given.splits, given.draws, given.methods):
             found.setdefault((method, epsilon), []).append(figures)
-        for (method, epsilon), figures in found.items():
-            mean = " | ".join(f"{one:.3f}" for one in np.mean(figures, axis=0))
+        for (method, epsilon), figures in means(found).items():
+            mean = " | ".join(f"{one:.3f}" for one in figures)
             print(f"| {name} | {method} | {epsilon or '-'} | {mean} |", flush=True)
+    return None
 
 
 if __name__ == "__main__":

@@ -363,7 +363,7 @@ def test_dates_by_the_type_of_a_column_and_public_rows_that_are_alike_are_refuse
     [
         ("predict run new.csv --proba", "is about labels, and this student predicts a number or a risk"),
         ("predict run new.csv --threshold 0.4", "threshold is about labels"),
-        ("predict run new.csv --explain", "this student predicts a number or a risk"),
+        ("predict run new.csv --explain", "explain cannot divide the predictions of a SurvivalModel"),
         ("predict run new.csv --coverage 0.5", "are for students of a number"),
         ("predict run new.csv --at 541", "at=541.0 is not a number from 0 to 540"),
         ("predict run new.csv --at -1", "at=-1.0 is not a number"),
