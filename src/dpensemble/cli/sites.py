@@ -35,11 +35,17 @@ def new(given: dict[str, JSON]) -> None:
         settings["delta"] = given["delta"]
     if most is not None:
         settings["most_units"] = [_whole(one) for one in most]
+    if (given["public"] is None) is (given["declared_columns"] is None):
+        raise InvalidParameterError(
+            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
+            parameter="public",
+        )
     with warnings_as_lines():
         run = SiteRun.new(
             given["messages"],
             given["own"],
             public=given["public"],
+            declared_columns=given["declared_columns"],
             sites=parts_of(given["sites"]) or (),
             classes=split_names(given["classes"]),
             target=given["target"],
@@ -114,6 +120,7 @@ def demo(given: dict[str, JSON]) -> None:
         epsilon=given["epsilon"],
         seed=given["seed"],
         unequal=given["unequal"],
+        without_public=given["without_public"],
         folder=given["out"],
     ).run(lambda text: None if given["as_json"] else typer.echo(text, err=True))
     words = [

@@ -318,10 +318,11 @@ def _run_sites(action: str, **given: Any) -> None:
 def sites_new(
     messages: _Messages,
     own: _Own,
-    public: Annotated[Path, option(DATA, "Public rows with the private columns. Required.")],
     sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
     classes: Annotated[str, option(DATA, "All possible labels. Required.")],
     target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    public: Annotated[Path | None, option(DATA, "Public rows with the private columns.")] = None,
+    declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,
     drop: Annotated[str | None, option(DATA, "Columns to leave out.")] = None,
     most_units: Annotated[
@@ -391,6 +392,9 @@ def sites_demo(
     dataset: Annotated[str, option(DATA, "adult (packaged). [adult]")] = "adult",
     sites: Annotated[int, option(DATA, "Number of sites, from 3. [5]")] = 5,
     unequal: Annotated[bool, option(DATA, "Each site has half the records of the one before.", "--unequal")] = False,
+    without_public: Annotated[
+        bool, option(DATA, "Declare columns, and use no public rows.", "--without-public")
+    ] = False,
     epsilon: Annotated[float, option(PRIVACY, "Budget. [1]")] = 1.0,
     seed: Annotated[int | None, option(METHOD, "Public seed of the split; not of the noise.")] = None,
     out: Annotated[Path | None, option(OUTPUT, "Empty folder that keeps all folders.")] = None,
