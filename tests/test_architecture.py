@@ -35,7 +35,8 @@ LAYERS = [
     {"aggregation", "audit", "certificates"},
     {"workflow"},
     {"exports"},
-    {"server", "mlflow", "sites"},
+    {"server", "mlflow"},
+    {"sites"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -86,8 +87,8 @@ FENCES = {
 }
 
 # Room -> rooms that may import it, or name one of its modules in a string. Estimators take any object with
-# `one_release`, so none of them needs a ledger. `_moved` holds old paths and new ones.
-ROOM_FENCES = {"server": {"cli", "__init__", "_moved"}}
+# `one_release`, so none of them needs a ledger. `_moved` holds old paths and new ones. Sites use the service's client.
+ROOM_FENCES = {"server": {"cli", "__init__", "_moved", "sites"}}
 
 
 # Counts that may only fall. Lower the number here when a count has fallen.

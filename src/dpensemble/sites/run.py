@@ -70,8 +70,8 @@ class SiteRun:
 
     Parameters
     ----------
-    messages : path or Transport
-        Folder of messages.
+    messages : path or HTTPMessages
+        Folder of messages, or the coordinator's service of such a folder.
     own : path
         Folder of this party. It holds the party's secret key. Never share it.
 
@@ -104,9 +104,7 @@ class SiteRun:
     def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
         require_cryptography()
         self._own = Path(own)
-        self._transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), self._own)
+        self._transport = _transport(messages, self._own)
         party = self._party()
         self.name: str = party["name"]
         self._key = SigningKey(bytes.fromhex(party["secret"]))
@@ -151,9 +149,7 @@ class SiteRun:
             As for `RunTerms`.
         """
         require_cryptography()
-        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), Path(own))
+        transport = _transport(messages, Path(own))
         if arrived(transport, file_name("terms", COORDINATOR), 2**30) is not None:
             raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
         content = None if public is None else _public_bytes(public)
@@ -199,9 +195,7 @@ class SiteRun:
         """
         require_cryptography()
         least = real_between("least", least, 0.0, 1.0)
-        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), Path(own))
+        transport = _transport(messages, Path(own))
         terms, terms_digest, _ = _terms_in(transport)
         if name not in terms.sites:
             raise InvalidParameterError(
@@ -524,6 +518,18 @@ class SiteRun:
             return None
         self._post.keys[name] = public
         return public
+
+
+def _transport(messages: Path | str | Transport, own: Path) -> Transport:
+    """Return what carries the messages. Raise if secrets would lie in a folder that others see."""
+    if not isinstance(messages, str | Path):
+        return messages
+    if "://" in str(messages):
+        raise InvalidParameterError(
+            f"messages={str(messages)!r} is an address: give HTTPMessages(address, key).", parameter="messages"
+        )
+    _require_apart(Path(messages), own)
+    return Folder(Path(messages))
 
 
 def _require_apart(messages: Path, own: Path) -> None:
