@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 from urllib.error import HTTPError, URLError
@@ -36,7 +35,6 @@ from sklearn.datasets import load_digits
 
 from dpensemble._checks import declared_classes, integer_between
 from dpensemble._entries import Integers
-from dpensemble._files import JSON, parse_json
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._work import progress_bar
 from dpensemble.datasets.tables import read_table
@@ -349,7 +347,7 @@ def load_adult() -> Dataset:
     >>> adult.X.shape, adult.classes
     ((48842, 14), ('<=50K', '>50K'))
     """
-    folder = _packaged()
+    folder = resources.files("dpensemble.datasets") / "data"
     with resources.as_file(folder / "adult.parquet") as path:
         table = read_table(path)
     return Dataset(
@@ -359,16 +357,6 @@ def load_adult() -> Dataset:
         classes=("<=50K", ">50K"),
         licence=(folder / "ADULT-LICENCE.txt").read_text(encoding="utf-8"),
     )
-
-
-def adult_columns() -> dict[str, list[JSON]]:
-    """Return the range or the categories of each column of Adult, by its codebook and common knowledge."""
-    columns: dict[str, list[JSON]] = parse_json((_packaged() / "adult-columns.json").read_bytes())
-    return columns
-
-
-def _packaged() -> Traversable:
-    return resources.files("dpensemble.datasets") / "data"
 
 
 @dataclass(frozen=True, eq=False)

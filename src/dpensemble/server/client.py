@@ -283,7 +283,7 @@ def _trusting(authority: Path) -> ssl.SSLContext:
 
 def _require_trusted(url: str, error: Exception) -> None:
     """Raise if no answer arrived because the service's certificate is not trusted, which no further try changes."""
-    reason = getattr(error, "reason", error)
+    reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         raise DPEnsembleError(
             f"the certificate of {url} is not trusted ({reason.verify_message}): give the certificate of its authority."

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ import numpy as np
 from dpensemble._checks import integer_between
 from dpensemble._files import JSON, parse_json
 from dpensemble.certificates import confirmed
-from dpensemble.datasets.published import adult_columns
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.sites.messages import SitesError
@@ -35,6 +35,8 @@ _MOST_SITES = 50
 # What a process lists in its own folder.
 _OPENED = "opened_folders.json"
 _MESSAGES = "messages"
+# Columns of Adult by its codebook and common knowledge, beside this module and in the coordinator's folder.
+_COLUMNS = "adult-columns.json"
 # A line after what each command prints.
 _END = b"\0\n"
 
@@ -124,8 +126,8 @@ class Demo:
     def _public(self, folder: Path, tables: Tables) -> list[str]:
         """Write public rows, or declared columns in their place. Return the options that name the file."""
         if self.without_public:
-            (folder / "columns-of-adult.json").write_text(json.dumps(adult_columns()), encoding="utf-8")
-            return ["--declared-columns", str(folder / "columns-of-adult.json")]
+            (folder / _COLUMNS).write_bytes((resources.files("dpensemble.sites") / _COLUMNS).read_bytes())
+            return ["--declared-columns", str(folder / _COLUMNS)]
         tables.X_public.to_csv(folder / "rows.csv", index=False)
         return ["--public", str(folder / "rows.csv")]
 

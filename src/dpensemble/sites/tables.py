@@ -151,7 +151,9 @@ class PartyTables:
             files = self._files(path)
             table = files.read(self._own / PUBLIC_FILE).iloc[:2]
         else:
-            table = self._made_up_rows(2).assign(**dict.fromkeys(terms.drop, "1"))
+            table = self._made_up_rows(2)
+            for name in terms.drop:
+                table[name] = "1"
         table[terms.target] = str(terms.classes[0])
         if terms.unit is not None:
             table[terms.unit] = "1"
