@@ -122,7 +122,7 @@ class Sender:
         Raises
         ------
         NoAnswer
-            If no whole answer arrived in so many tries.
+            If no whole answer arrived in any try.
         NotThere
             If the service has nothing at this path.
         DPEnsembleError

@@ -64,8 +64,8 @@ class ApiKey:
     """A key as it is stored, with a hash of its secret, which is 256 random bits.
 
     Keys of one `holder` share requests, so a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
-    ``predict``, ``metrics``, ``messages`` (of the site that is the holder, in a run of several sites), or ``own``: all
-    of these, and checkpoints and history. Without grants, the key covers all.
+    ``predict``, ``metrics``, ``messages``, or ``own``: all of these, and checkpoints and history. With ``messages`` the
+    holder is a site of a run with several sites. Without grants, the key covers all.
     """
 
     id: str
