@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from dpensemble.errors import DataError, FileError, InvalidParameterError
-from dpensemble.sites import RunTerms, SiteRun
+from dpensemble.moments.maps import grid as grid_module
+from dpensemble.sites import RunTerms, SiteRun, exchange
 from dpensemble.sites.messages import SitesError, digest
 from dpensemble.sites.terms import COORDINATOR
 from tests.sites.hospitals import DECLARED, Hospitals, a_folder, table
@@ -67,9 +68,7 @@ def test_a_site_to_which_the_coordinator_shows_other_columns_stops_everybody_bef
     assert not [path for path in hospitals.messages.iterdir() if path.name.startswith(("approve", "key", "sum"))]
 
 
-def test_a_site_that_lies_about_the_digest_but_sums_other_columns_is_noticed_by_the_size_of_its_sum(
-    hospitals, monkeypatch
-):
+def test_a_site_that_signs_the_digest_but_sums_other_columns_is_noticed_before_a_draw(hospitals, monkeypatch):
     # The site signs the right terms, and sums a category more.
     hospitals.all_join()
     liar = hospitals.parties["h1"]
@@ -77,10 +76,36 @@ def test_a_site_that_lies_about_the_digest_but_sums_other_columns_is_noticed_by_
     object.__setattr__(liar._tables._terms, "declared_columns", columns)
     liar._tables.site = None
     monkeypatch.setattr(liar, "_require_same_records", lambda: None)
+    with pytest.raises(SitesError, match="h1 computed another sum 2 from the same messages"):
+        hospitals.play()
+    assert not (hospitals.messages / "sum.h0.1.1.json").exists()
+    # A liar that also signs the right numbers about the sum is left with a sum of another size.
+    monkeypatch.setattr(exchange, "_alike", lambda *_: True)
     with pytest.raises(SitesError, match=r"sent a sum of another size|opened sum has another size"):
         hospitals.play()
     assert not (hospitals.messages / "opened.coordinator.1.1.json").exists()
-    assert not (hospitals.own("h0") / "student.skops").exists()
+
+
+def test_a_site_that_sums_behind_another_map_is_noticed_before_a_draw(hospitals, monkeypatch):
+    """The opened shares give the order of cells. A processor that rounds otherwise may turn an eigenvector."""
+    hospitals.all_join()
+    ordinary, now = grid_module._main_effect, [""]
+
+    def turned(effect, share):
+        found = ordinary(effect, share)
+        return -found if now[0] == "h1" and len(found) <= 4 else found
+
+    monkeypatch.setattr(grid_module, "_main_effect", turned)
+
+    def all_act():
+        for _ in range(40):
+            for now[0] in hospitals.parties:
+                hospitals.step(now[0])
+
+    with pytest.raises(SitesError, match=r"(h0|h1|h2) computed another sum [3-9] from the same messages"):
+        all_act()
+    number = max(int(path.name.split(".")[3]) for path in hospitals.messages.glob("agree.*"))
+    assert not (hospitals.messages / f"sum.h0.1.{number}.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -104,9 +129,7 @@ def test_a_table_with_other_columns_than_the_declared_ones_cannot_join(hospitals
 def cells_of(hospitals, name):
     """Return a site's exact sum of one-hot cells, which is what the first sum of a run adds up."""
     site = hospitals.parties[name]._tables.site
-    from dpensemble.moments.maps.grid import declared_grid
-
-    grid = declared_grid(hospitals.parties[name].terms.declared_columns)
+    grid = grid_module.declared_grid(hospitals.parties[name].terms.declared_columns)
     rows = pd.concat([pd.DataFrame(block.rows) for block in site.records.blocks])
     return grid.one_hot(rows).sum(axis=0)
 

@@ -293,6 +293,8 @@ def test_refusals_of_a_lying_service_are_shown_without_control_characters():
     with liar(refusal, status=403) as carrier, pytest.raises(DPEnsembleError) as caught:
         carrier.get(AGREE, 100)
     assert str(caught.value).isprintable()
+    with liar(b"[" * 60_000, status=403) as carrier, pytest.raises(DPEnsembleError, match="refused with status 403"):
+        carrier.get(AGREE, 100)
     elsewhere = [("Location", "http://127.0.0.1:9/")]
     refused = pytest.raises(DPEnsembleError, match="redirections are not followed")
     with liar(b"", status=307, headers=elsewhere) as carrier, refused:

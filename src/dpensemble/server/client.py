@@ -316,7 +316,7 @@ def _refusal(error: HTTPError) -> DPEnsembleError:
     try:
         problem = json.loads(error.read(_LONGEST_REFUSAL))
         text = printable(f"{problem['title']} {problem.get('detail', '')}".strip())
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         problem, text = {}, f"the service refused with status {error.code}."
     if str(problem.get("type", "")).endswith(":budget"):
         return BudgetError(text, figures={name: problem[name] for name in _FIGURES if name in problem})

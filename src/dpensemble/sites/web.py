@@ -55,7 +55,7 @@ class SharedBox:
 
     def put(self, sender: str, name: str, content: bytes) -> bool:
         """Store a message. Return False, and store nothing, if the site has used up its room."""
-        taken = sum(path.stat().st_size for path in self._path.glob(f"*.{sender}.*.json"))
+        taken = sum(path.lstat().st_size for path in self._path.glob(f"*.{sender}.*.json"))
         if taken + len(content) > _ROOM:
             return False
         self._folder.put(name, content)
@@ -154,6 +154,9 @@ class HTTPMessages:
             try:
                 self._stamps, _ = self._sender.send(_PATH, read=_stamps_in, tries=_GETS, largest=_LONGEST_LIST)
             except NotThere:
+                if self._stamps:
+                    # As when a proxy in front starts before the service.
+                    raise NoAnswer(self._sender.url) from None
                 raise SitesError(
                     f"{self._sender.url} has no messages: give the address at which 'dpensemble sites serve' listens."
                 ) from None
