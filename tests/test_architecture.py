@@ -147,9 +147,9 @@ STRUCTURE = {
     # Eighteen are of the command of life tables: what its run takes of `train`, and its page of a run.
     # Fourteen are of risks given a row: counts and bins of a life table, a step of a fit, steps of a run without
     # classes, the design, and the model.
-    # Thirteen are what a party reads of the terms, and what a client and a service of messages share with those of
+    # Fourteen are what a party reads of the terms, and what a client and a service of messages share with those of
     # answers.
-    "names used across modules": 1066,
+    "names used across modules": 1067,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

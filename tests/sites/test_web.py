@@ -228,6 +228,16 @@ def test_a_reader_bounds_what_it_reads_and_sees_changed_messages(served):
     assert reader.get("agree.h2.1.0.json", 10) is None
 
 
+def test_a_party_that_waits_for_long_writes_few_lines(served):
+    carrier = served.messages("h0")
+    for _ in range(20):
+        assert carrier.get(AGREE, 10) is None
+    lines = [json.loads(line) for line in served.log.getvalue().splitlines()]
+    # Equal lines of ten seconds are counted. So slow a machine that this takes longer writes another line.
+    assert [line["route"] for line in lines if line["event"] == "request"].count("/v1/messages") < 20
+    assert "often" not in served.log.getvalue()
+
+
 @pytest.mark.parametrize("make", ["mkdir", "link", "pipe"])
 def test_what_is_no_file_in_the_folder_is_not_followed(served, tmp_path, make):
     place = served.folder / AGREE

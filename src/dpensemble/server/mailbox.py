@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from dpensemble.errors import FileError
 from dpensemble.server.api import asker
 from dpensemble.server.app import listen
-from dpensemble.server.http import BODY, Guard, JsonLog, Problem, add_refusals
+from dpensemble.server.http import BODY, OFTEN, Guard, JsonLog, Problem, add_refusals
 from dpensemble.server.sign_in import ApiKey, Scope, SignIn
 
 #: Path of the list of messages. A message's name follows behind a slash.
@@ -86,7 +86,8 @@ def _add_routes(app: FastAPI, box: Box, sign_in: SignIn) -> None:
 
     # FastAPI runs functions that are not coroutines in threads, since disks may be slow.
     @app.get(PATH)
-    def listed(_: Annotated[ApiKey, sender]) -> dict[str, str]:
+    def listed(request: Request, _: Annotated[ApiKey, sender]) -> dict[str, str]:
+        request.scope["dpensemble"][OFTEN] = True
         return box.stamps()
 
     @app.get(PATH + "/{name}")
