@@ -63,6 +63,20 @@ def test_bad_terms_are_one_sentence_and_leave_no_terms(folders, capsys, more, wo
     assert err.count("\n") == 1
 
 
+def test_columns_are_declared_in_a_file_in_place_of_public_rows(folders, capsys):
+    columns = folders / "columns.json"
+    columns.write_text(json.dumps({"kind": ["north", "west"], "age": [25, 80]}))
+    command = ["sites", "new", str(folders / "shared"), str(folders / "own"), "--sites", "a,b,c"]
+    command += ["--classes", "no,yes", "--target", "sick"]
+    for more in ([], ["--public", str(folders / "public.csv"), "--declared-columns", str(columns)]):
+        assert main([*command, *more]) == 2
+        assert "--public or --declared-columns must be given, and not both" in capsys.readouterr().err
+    assert main([*command, "--declared-columns", str(columns)]) == 0
+    assert "No rows are public. 2 columns are declared." in capsys.readouterr().out
+    assert join(folders, "a") == 0
+    assert main(["sites", "demo", "--sites", "2", "--without-public"]) == 2
+
+
 def test_a_site_waits_no_longer_than_its_patience(folders, capsys):
     assert new(folders) == 0
     assert join(folders, "a") == 0

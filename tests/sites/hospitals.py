@@ -19,8 +19,12 @@ def table(n, seed, *, target=True):
     return rows
 
 
+#: Columns of the tables. Some records have other ages and kinds.
+DECLARED = {"kind": ["north", "west"], "age": [25, 80]}
+
+
 class Hospitals:
-    """Folders of a run with three or more sites."""
+    """Folders of a run with three or more sites. With `declared_columns` no rows are public."""
 
     def __init__(self, root, sizes=(60, 80, 100), **settings):
         self.root, self.messages = root, root / "messages"
@@ -31,9 +35,9 @@ class Hospitals:
         for name, rows in self.tables.items():
             rows.to_csv(self.file(name), index=False)
         given = {"classes": ["no", "yes"], "target": "sick", "rounds": 1, "epsilon": 2.0, **settings}
-        self.parties = {
-            "coordinator": SiteRun.new(self.messages, root / "c", public=self.public, sites=self.names, **given)
-        }
+        if "declared_columns" not in given:
+            given["public"] = self.public
+        self.parties = {"coordinator": SiteRun.new(self.messages, root / "c", sites=self.names, **given)}
 
     def file(self, name):
         return self.root / f"{name}.csv"

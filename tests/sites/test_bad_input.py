@@ -70,7 +70,7 @@ def test_records_that_cannot_be_read_add_nothing_and_show_nothing(tmp_path, chan
     hospitals.all_join()
     names = {path.name for path in hospitals.messages.iterdir()}
     assert names == {"public.csv", "terms.coordinator.0.0.json", *(f"join.h{number}.0.0.json" for number in range(3))}
-    site = hospitals.parties["h0"]._site
+    site = hospitals.parties["h0"]._tables.site
     assert site.n_units == 60
 
 

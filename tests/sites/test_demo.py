@@ -6,8 +6,11 @@ from dpensemble.sites.demo import Demo, _Parties
 from dpensemble.sites.messages import SitesError
 
 
-def test_each_process_opens_its_own_folder_and_the_messages():
-    outcome = Demo(n_sites=3, epsilon=1.0, seed=0).run()
+# Without public rows, three runs with five sites had an accuracy from .851 and an AUROC from .905.
+@pytest.mark.parametrize("without_public", [False, True])
+def test_each_process_opens_its_own_folder_and_the_messages(without_public):
+    outcome = Demo(n_sites=3, epsilon=1.0, seed=0, without_public=without_public).run()
+    assert (outcome["public_rows"] == 0) is without_public
     for name, folders in outcome["opened_folders"].items():
         assert folders == sorted(["messages", name])
     assert outcome["accuracy"] > 0.84

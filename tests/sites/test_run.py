@@ -14,7 +14,7 @@ from dpensemble.certificates import confirmed
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.sites import RunTerms, SiteRun
 from dpensemble.sites.messages import SitesError
-from tests.sites.hospitals import Account, Hospitals, a_folder, table
+from tests.sites.hospitals import DECLARED, Account, Hospitals, a_folder, table
 from tests.sites.parties import ZeroNoise
 
 
@@ -23,25 +23,38 @@ def hospitals(tmp_path):
     return Hospitals(tmp_path)
 
 
-@pytest.mark.parametrize(("sizes", "settings"), [((60, 80, 100), {}), ((40,) * 5, {"rounds": 2}), ((12,) * 20, {})])
+@pytest.mark.parametrize(
+    ("sizes", "settings"),
+    [
+        ((60, 80, 100), {}),
+        ((40,) * 5, {"rounds": 2}),
+        ((12,) * 20, {}),
+        ((60, 80, 100), {"declared_columns": DECLARED, "statistics": ["class-shares"]}),
+        ((40,) * 5, {"declared_columns": DECLARED, "rounds": 2}),
+        ((20, 30, 40), {"declared_columns": DECLARED, "relation": "add-or-remove-one"}),
+    ],
+)
 def test_without_noise_the_model_is_that_of_pooled_records_to_the_last_bit(tmp_path, monkeypatch, sizes, settings):
     monkeypatch.setattr(engine, "noise_source", lambda _: ZeroNoise())
     hospitals = Hospitals(tmp_path, sizes, **settings).all_join().play()
     pooled = pd.concat(hospitals.tables.values(), ignore_index=True)
-    whole = LabelMomentsClassifier(
-        classes=["no", "yes"], epsilon=2.0, delta=1e-6, rounds=settings.get("rounds", 1), on_bad_record="zero"
-    )
+    given = {"classes": ["no", "yes"], "epsilon": 2.0, "delta": 1e-6, "rounds": 1, **settings}
+    whole = LabelMomentsClassifier(on_bad_record="zero", **given)
+    columns = list(settings.get("declared_columns", ["age", "kind"]))
+    public = None if "declared_columns" in settings else hospitals.public
     # The pooled fit has the same noise, 0, and is fitted as if the noise were that of all sites.
     opened = hospitals.parties["coordinator"].model_
     with monkeypatch.context() as patch:
         noise = hospitals.parties["coordinator"].terms.noise()
         ordinary = engine_releaser()
         patch.setattr(label_moments(), "SumReleaser", lambda **given: _as_all_sites(ordinary(**given), noise))
-        whole.fit(pooled.drop(columns="sick"), pooled["sick"], X_public=hospitals.public)
+        whole.fit(pooled[columns], pooled["sick"], X_public=public)
     for own, other in zip(opened.moments_, whole.moments_, strict=True):
         assert (own.values == other.values).all()
         assert own.spread == other.spread
-    rows = table(50, 7, target=False)
+    # The same sums in the same order, also those that are not rounds.
+    assert [one.description for one in opened.result_.releases] == [one.description for one in whole.result_.releases]
+    rows = table(50, 7, target=False)[columns]
     for party in hospitals.parties.values():
         assert (party.model_.predict_proba(rows) == whole.predict_proba(rows)).all()
 

@@ -8,13 +8,18 @@ from pathlib import Path
 import typer
 
 from dpensemble._checks import split_names
-from dpensemble._files import JSON
+from dpensemble._files import JSON, file_bytes
+from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.train import account_of
-from dpensemble.errors import InvalidParameterError
-from dpensemble.sites import SiteRun
+from dpensemble.errors import InvalidParameterError, file_errors
+from dpensemble.sites import HTTPMessages, SiteRun
 from dpensemble.sites.demo import Demo
+from dpensemble.sites.web import SharedBox
+
+# Bytes of a file with a key, at most.
+_LONGEST_KEY = 4096
 
 
 def new(given: dict[str, JSON]) -> None:
@@ -35,11 +40,17 @@ def new(given: dict[str, JSON]) -> None:
         settings["delta"] = given["delta"]
     if most is not None:
         settings["most_units"] = [_whole(one) for one in most]
+    if (given["public"] is None) is (given["declared_columns"] is None):
+        raise InvalidParameterError(
+            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
+            parameter="public",
+        )
     with warnings_as_lines():
         run = SiteRun.new(
             given["messages"],
             given["own"],
             public=given["public"],
+            declared_columns=given["declared_columns"],
             sites=parts_of(given["sites"]) or (),
             classes=split_names(given["classes"]),
             target=given["target"],
@@ -59,7 +70,7 @@ def join(given: dict[str, JSON]) -> None:
     """Let a site join, and print its fingerprint."""
     with warnings_as_lines():
         run = SiteRun.join(
-            given["messages"], given["own"], name=given["name"], private=given["private"], least=given["least"]
+            _messages(given), given["own"], name=given["name"], private=given["private"], least=given["least"]
         )
     words = [
         *run.terms.words(),
@@ -71,7 +82,7 @@ def join(given: dict[str, JSON]) -> None:
 
 def run(given: dict[str, JSON]) -> None:
     """Take part in a run until the model is there."""
-    party = SiteRun.load(given["messages"], given["own"])
+    party = SiteRun.load(_messages(given), given["own"])
     if given["trust"]:
         party.trust(dict(_pair(text) for text in given["trust"]))
     account = account_of(given["ledger"], given["data_set"])
@@ -90,7 +101,7 @@ def run(given: dict[str, JSON]) -> None:
 
 def status(given: dict[str, JSON]) -> None:
     """Print what a party sees in the folder of messages."""
-    party = SiteRun.load(given["messages"], given["own"])
+    party = SiteRun.load(_messages(given), given["own"])
     seen = party.status()
     words = [
         *seen["terms"],
@@ -106,6 +117,23 @@ def status(given: dict[str, JSON]) -> None:
     _print(seen, words, given["as_json"])
 
 
+def serve(given: dict[str, JSON]) -> None:
+    """Serve a folder of messages until a signal arrives."""
+    # Other commands do not need what serves, which is an extra.
+    from dpensemble.server import serve_mailbox  # noqa: PLC0415
+
+    box = SharedBox(given["messages"])
+    INTERRUPTS.follow(lambda: "every message that was accepted is in the folder", lambda: False)
+    serve_mailbox(
+        box,
+        given["keys"],
+        host=given["host"],
+        port=given["port"],
+        certificate=given["certificate"],
+        certificate_key=given["certificate_key"],
+    )
+
+
 def demo(given: dict[str, JSON]) -> None:
     """Run a coordinator and sites as processes of this machine, and print how good the model is."""
     outcome = Demo(
@@ -114,6 +142,7 @@ def demo(given: dict[str, JSON]) -> None:
         epsilon=given["epsilon"],
         seed=given["seed"],
         unequal=given["unequal"],
+        without_public=given["without_public"],
         folder=given["out"],
     ).run(lambda text: None if given["as_json"] else typer.echo(text, err=True))
     words = [
@@ -124,6 +153,22 @@ def demo(given: dict[str, JSON]) -> None:
         outcome["verified"],
     ]
     _print(outcome, words, given["as_json"])
+
+
+def _messages(given: dict[str, JSON]) -> Path | HTTPMessages:
+    """Return the folder of messages, or the service at an address."""
+    place, key_file, authority = given["messages"], given["key_file"], given["authority"]
+    if ("://" in place) is (key_file is None) or ("://" not in place and authority is not None):
+        raise InvalidParameterError(
+            "--key-file and --authority are for messages at an https address, which needs a key: give both the address "
+            "and --key-file, or a folder.",
+            parameter="key_file",
+        )
+    if key_file is None:
+        return Path(place)
+    with file_errors(lambda reason: f"key_file={str(key_file)!r} cannot be read ({reason}): give the file of a key."):
+        key = file_bytes(key_file, links=True, largest=_LONGEST_KEY)
+    return HTTPMessages(place, key.decode("ascii", errors="replace"), authority=authority)
 
 
 def _print(facts: dict[str, JSON], words: list[str], as_json: bool) -> None:
@@ -147,4 +192,4 @@ def _whole(text: str) -> int:
 
 
 #: What each command does, by its name.
-ACTIONS = {"new": new, "join": join, "run": run, "status": status, "demo": demo}
+ACTIONS = {"new": new, "join": join, "run": run, "status": status, "serve": serve, "demo": demo}

@@ -272,7 +272,7 @@ _Keys = Annotated[Path, typer.Argument(metavar="KEYS", help="File of keys.")]
 def keys_create(
     keys: _Keys,
     holder: Annotated[str, typer.Argument(metavar="HOLDER", help="Whose key it is.")],
-    scope: Annotated[list[str], option(PRIVACY, "read, predict, metrics or own; several may be given. Required.")],
+    scope: Annotated[list[str], option(PRIVACY, "read, predict, metrics, messages or own. Required.")],
     grant: Annotated[list[str] | None, option(PRIVACY, "Grant of the key; several may be given. [all]")] = None,
     days: Annotated[int | None, option(PRIVACY, "Days until it expires. [never]")] = None,
     as_json: Json = False,
@@ -306,6 +306,11 @@ KEYS: Commands = {"create": keys_create, "list": keys_list, "revoke": keys_revok
 
 
 _Messages = Annotated[Path, typer.Argument(metavar="MESSAGES", help="Folder that carries the messages.")]
+_Carrier = Annotated[
+    str, typer.Argument(metavar="MESSAGES", help="Folder that carries the messages, or an https address.")
+]
+_KeyFile = Annotated[Path | None, option(OUTPUT, "File with this site's key at the address.", "--key-file")]
+_Authority = Annotated[Path | None, option(OUTPUT, "Its certificate authority, PEM. [those of the system]")]
 _Own = Annotated[Path, typer.Argument(metavar="OWN", help="This party's own folder, with its secret key.")]
 
 
@@ -318,10 +323,11 @@ def _run_sites(action: str, **given: Any) -> None:
 def sites_new(
     messages: _Messages,
     own: _Own,
-    public: Annotated[Path, option(DATA, "Public rows with the private columns. Required.")],
     sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
     classes: Annotated[str, option(DATA, "All possible labels. Required.")],
     target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    public: Annotated[Path | None, option(DATA, "Public rows with the private columns.")] = None,
+    declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,
     drop: Annotated[str | None, option(DATA, "Columns to leave out.")] = None,
     most_units: Annotated[
@@ -345,11 +351,13 @@ def sites_new(
 
 
 def sites_join(
-    messages: _Messages,
+    messages: _Carrier,
     own: _Own,
     name: Annotated[str, option(DATA, "Name of this site. Required.")],
     private: Annotated[Path, option(DATA, "Table of this site's records, CSV, Excel or Parquet. Required.")],
     least: Annotated[float, option(PRIVACY, "Least share of the noise that this site draws itself, 0 to 1. [0]")] = 0.0,
+    key_file: _KeyFile = None,
+    authority: _Authority = None,
     as_json: Json = False,
 ) -> None:
     """Check a site's table by the terms, and join. Prints the fingerprint to read to the other sites.
@@ -360,7 +368,7 @@ def sites_join(
 
 
 def sites_run(
-    messages: _Messages,
+    messages: _Carrier,
     own: _Own,
     private: Annotated[Path | None, option(DATA, "The table of join. The coordinator has none.")] = None,
     trust: Annotated[
@@ -369,6 +377,8 @@ def sites_run(
     ledger: Annotated[str | None, option(PRIVACY, "Ledger that must allow this site's charges.")] = None,
     data_set: Annotated[str | None, option(PRIVACY, "Its data set.", "--data-set")] = None,
     patience: Annotated[float | None, option(OUTPUT, "Seconds to wait for others. [no limit]")] = None,
+    key_file: _KeyFile = None,
+    authority: _Authority = None,
     as_json: Json = False,
     quiet: Annotated[bool, option(OUTPUT, "Do not print what is missing.", "--quiet")] = False,
 ) -> None:
@@ -379,18 +389,42 @@ def sites_run(
     _run_sites("run", **locals())
 
 
-def sites_status(messages: _Messages, own: _Own, as_json: Json = False) -> None:
+def sites_status(
+    messages: _Carrier,
+    own: _Own,
+    key_file: _KeyFile = None,
+    authority: _Authority = None,
+    as_json: Json = False,
+) -> None:
     """Show who joined, what was opened, and what this site was charged. Reads no records.
 
     Example: dpensemble sites status shared own
     """
-    _run_sites("status", messages=messages, own=own, as_json=as_json)
+    _run_sites("status", **locals())
+
+
+def sites_serve(
+    messages: _Messages,
+    keys: Annotated[Path, option(DATA, "File of keys, one for each site (keys create). Required.")],
+    host: Annotated[str, option(OUTPUT, "Address to listen at. [127.0.0.1]")] = "127.0.0.1",
+    port: Annotated[int, option(OUTPUT, "Port. [8000]")] = 8000,
+    certificate: Annotated[Path | None, option(OUTPUT, "Certificate for TLS, unless a proxy does it.")] = None,
+    certificate_key: Annotated[Path | None, option(OUTPUT, "Its key.")] = None,
+) -> None:
+    """Serve the coordinator's folder of messages to sites that give an https address in its place.
+
+    Example: dpensemble sites serve shared --keys keys.json --certificate c.pem --certificate-key k.pem
+    """
+    _run_sites("serve", **locals())
 
 
 def sites_demo(
     dataset: Annotated[str, option(DATA, "adult (packaged). [adult]")] = "adult",
     sites: Annotated[int, option(DATA, "Number of sites, from 3. [5]")] = 5,
     unequal: Annotated[bool, option(DATA, "Each site has half the records of the one before.", "--unequal")] = False,
+    without_public: Annotated[
+        bool, option(DATA, "Declare columns, and use no public rows.", "--without-public")
+    ] = False,
     epsilon: Annotated[float, option(PRIVACY, "Budget. [1]")] = 1.0,
     seed: Annotated[int | None, option(METHOD, "Public seed of the split; not of the noise.")] = None,
     out: Annotated[Path | None, option(OUTPUT, "Empty folder that keeps all folders.")] = None,
@@ -408,6 +442,7 @@ SITES: Commands = {
     "join": sites_join,
     "run": sites_run,
     "status": sites_status,
+    "serve": sites_serve,
     "demo": sites_demo,
 }
 

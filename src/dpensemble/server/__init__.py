@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpensemble.server.entry_log import Verified
     from dpensemble.server.filters import Terms
     from dpensemble.server.ledger import Ledger, StatedRelease
+    from dpensemble.server.mailbox import serve_mailbox as serve_mailbox
     from dpensemble.server.settings import read_settings
 
 __all__ = [
@@ -41,7 +42,7 @@ _OF_LEDGER = {
     "Terms": "filters",
     "Verified": "entry_log",
 }
-_OF_SERVICE = {"create_app": "app", "read_settings": "settings"}
+_OF_SERVICE = {"create_app": "app", "read_settings": "settings", "serve_mailbox": "mailbox"}
 _OF_CLIENT = {"Answered": "client", "Client": "client"}
 
 if not TYPE_CHECKING:

@@ -28,7 +28,7 @@ from dpensemble.report.wording import number
 from dpensemble.server.account import AccountState, Charge, LedgerAccount
 from dpensemble.server.http import BODY, PredictionReader, Problem
 from dpensemble.server.service import GrantHandler, ServiceState, StoredAnswer
-from dpensemble.server.sign_in import ApiKey, Scope
+from dpensemble.server.sign_in import ApiKey, Scope, SignIn
 
 #: Largest number of characters of an Idempotency-Key.
 _LONGEST_KEY = 120
@@ -95,11 +95,11 @@ def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-def _asker(service: ServiceState, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
+def asker(sign_in: SignIn, scope: Scope) -> Callable[..., Awaitable[ApiKey]]:
     """Return a dependency that identifies the sender, and refuses a sender without the scope."""
 
     async def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
-        key = None if given is None else await service.sign_in.key_of_token(given.credentials)
+        key = None if given is None else await sign_in.key_of_token(given.credentials)
         if key is None:
             raise Problem(
                 401,
@@ -182,14 +182,14 @@ def _add_operation(router: APIRouter, service: ServiceState) -> None:
         return {"status": "ok"}
 
     @router.get("/metrics", tags=["operation"], response_class=Response, responses=_text_of_metrics())
-    async def metrics(key: Annotated[ApiKey, Depends(_asker(service, Scope.METRICS))]) -> Response:
+    async def metrics(key: Annotated[ApiKey, Depends(asker(service.sign_in, Scope.METRICS))]) -> Response:
         """Return counts for Prometheus. A key for some grants gets only the counts of these grants."""
         text = await service.pools.reads.run(lambda: service.metrics.text(key.grants))
         return Response(text, media_type=_PROMETHEUS)
 
 
 def _add_grants(router: APIRouter, service: ServiceState) -> None:
-    reader = Depends(_asker(service, Scope.READ))
+    reader = Depends(asker(service.sign_in, Scope.READ))
 
     @router.get("/v1/grants", tags=["grants"], response_model=list[Grant], responses=_problems(401, 403, 503))
     async def grants(key: Annotated[ApiKey, reader]) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
     async def predict(
         request: Request,
         grant: str,
-        key: Annotated[ApiKey, Depends(_asker(service, Scope.PREDICT))],
+        key: Annotated[ApiKey, Depends(asker(service.sign_in, Scope.PREDICT))],
         idempotency_key: Annotated[
             str | None, Header(description="Name of this request. Repeating it returns the same answer at no cost.")
         ] = None,
@@ -252,7 +252,7 @@ def _add_predictions(router: APIRouter, service: ServiceState) -> None:
 
 def _add_owners(router: APIRouter, service: ServiceState) -> None:
     @router.get("/v1/budgets", tags=["owner"], responses=_problems(401, 403, 503))
-    async def budgets(key: Annotated[ApiKey, Depends(_asker(service, Scope.READ))]) -> list[dict[str, Any]]:
+    async def budgets(key: Annotated[ApiKey, Depends(asker(service.sign_in, Scope.READ))]) -> list[dict[str, Any]]:
         """Return what is left of each data set. Only owners see groups and people."""
 
         def shown() -> list[dict[str, Any]]:
@@ -266,7 +266,7 @@ def _add_owners(router: APIRouter, service: ServiceState) -> None:
         return await service.pools.reads.run(shown)
 
     @router.get("/v1/checkpoint", tags=["owner"], responses=_problems(401, 403, 503))
-    async def checkpoint(key: Annotated[ApiKey, Depends(_asker(service, Scope.OWN))]) -> dict[str, Any]:
+    async def checkpoint(key: Annotated[ApiKey, Depends(asker(service.sign_in, Scope.OWN))]) -> dict[str, Any]:
         """Sign the ledger's last entry. Store the file away from the ledger, for 'dpensemble ledger verify'."""
         if not key.may_see_all:
             raise Problem(

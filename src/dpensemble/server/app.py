@@ -9,7 +9,7 @@ import logging
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -306,13 +306,36 @@ def serve(
     certificate: Path | None = None,
     certificate_key: Path | None = None,
 ) -> None:
-    """Serve until the process is stopped. A certificate is for TLS, which a proxy in front may handle instead."""
+    """Serve until the process is stopped. See `listen`."""
+    if settings.secure_cookie is None:
+        settings = replace(settings, secure_cookie=not _is_loopback(host))
+    listen(
+        lambda: create_app(settings),
+        host=host,
+        port=port,
+        certificate=certificate,
+        certificate_key=certificate_key,
+        handshake=settings.waits.handshake,
+    )
+
+
+def listen(
+    create: Callable[[], Guard],
+    *,
+    host: str,
+    port: int,
+    certificate: Path | None = None,
+    certificate_key: Path | None = None,
+    handshake: float = 5.0,
+) -> None:
+    """Create and serve an application until the process is stopped.
+
+    A certificate is for TLS, which a proxy in front may handle instead. A handshake must finish within some seconds.
+    """
     if (certificate is None) is not (certificate_key is None):
         raise InvalidParameterError("TLS requires a certificate and its key: give both, or neither.")
     context = None if certificate is None or certificate_key is None else _tls_context(certificate, certificate_key)
-    if settings.secure_cookie is None:
-        settings = replace(settings, secure_cookie=not _is_loopback(host))
-    app = create_app(settings)
+    app = create()
     handler = _LibraryLog(JsonLog())
     for name in ("uvicorn.error", "asyncio", "fastapi"):
         logger = logging.getLogger(name)
@@ -324,7 +347,7 @@ def serve(
         app,
         host=host,
         port=integer_between("port", port, 0, 65_535),
-        **_how_to_listen(_room_for_connections(), context, settings.waits.handshake),
+        **_how_to_listen(_room_for_connections(), context, handshake),
     )
 
 

@@ -40,6 +40,8 @@ from dpensemble.errors import BudgetError, DataError, DPEnsembleError, InvalidPa
 _OTHER_PAYLOAD, _JSON = "key", "application/json"
 #: Where the body of a request is found in its scope.
 BODY = "dpensemble.body"
+#: What a route notes if its requests are repeated for days, so that equal lines of the log are counted.
+OFTEN = "often"
 # Text for a request that does not match the schema.
 _MALFORMED = "The request does not match the schema; nothing was charged."
 _TITLES = {400: "The request is malformed.", 404: "There is nothing here.", 405: "This method is not allowed here."}
@@ -529,8 +531,9 @@ class Guard:
             route = getattr(scope.get("route"), "path", "none")
             code = status[0] if status else 499
             self._count(str(scope["method"]), route, code)
-            # Without a valid key, anybody may send any number of equal requests.
-            write = self._log.line if "key" in noted else self._log.counted
+            # Without a valid key, anybody may send any number of equal requests. Some are repeated for as long as a
+            # sender waits.
+            write = self._log.line if "key" in noted and not noted.pop(OFTEN, False) else self._log.counted
             write("request", method=str(scope["method"])[:10], route=route, status=code, **noted)
 
 

@@ -55,6 +55,7 @@ class Scope(StrEnum):
     READ = "read"
     PREDICT = "predict"
     METRICS = "metrics"
+    MESSAGES = "messages"
     OWN = "own"
 
 
@@ -63,7 +64,8 @@ class ApiKey:
     """A key as it is stored, with a hash of its secret, which is 256 random bits.
 
     Keys of one `holder` share requests, so a key can be replaced. Scopes are ``read`` (grants, quotes, budgets),
-    ``predict``, ``metrics``, or ``own``: all of these, and checkpoints and history. Without grants, the key covers all.
+    ``predict``, ``metrics``, ``messages``, or ``own``: all of these, and checkpoints and history. With ``messages`` the
+    holder is a site of a run with several sites. Without grants, the key covers all.
     """
 
     id: str

@@ -2,5 +2,6 @@
 
 from dpensemble.sites.run import SiteRun
 from dpensemble.sites.terms import RunTerms
+from dpensemble.sites.web import HTTPMessages
 
-__all__ = ["RunTerms", "SiteRun"]
+__all__ = ["HTTPMessages", "RunTerms", "SiteRun"]

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,8 @@ _MOST_SITES = 50
 # What a process lists in its own folder.
 _OPENED = "opened_folders.json"
 _MESSAGES = "messages"
+# Columns of Adult by its codebook and common knowledge, beside this module and in the coordinator's folder.
+_COLUMNS = "adult-columns.json"
 # A line after what each command prints.
 _END = b"\0\n"
 
@@ -52,6 +55,8 @@ class Demo:
         Budget.
     seed : int, optional
         Public seed of the split into private, public and test rows, and of sites.
+    without_public : bool, default=False
+        Whether columns are declared in place of public rows.
     unequal : bool, default=False
         Whether each site has about half as many records as the one before it.
     folder : path, optional
@@ -63,6 +68,7 @@ class Demo:
     epsilon: float = 1.0
     seed: int | None = None
     unequal: bool = False
+    without_public: bool = False
     folder: Path | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +92,7 @@ class Demo:
         names = [f"site-{number}" for number in range(1, self.n_sites + 1)]
         sizes = self._write(root, names, tables)
         show("Coordinator: the terms.")
-        options = ["--public", str(root / COORDINATOR / "rows.csv"), "--sites", ",".join(names)]
+        options = [*self._public(root / COORDINATOR, tables), "--sites", ",".join(names)]
         options += ["--classes", ",".join(tables.classes), "--target", "income", "--epsilon", str(self.epsilon)]
         with _Parties(root, (COORDINATOR, *names)) as parties:
             parties.begin(COORDINATOR, "new", options)
@@ -107,7 +113,6 @@ class Demo:
         """Write the folder of each party. Return the number of records of each site."""
         (root / _MESSAGES).mkdir()
         (root / COORDINATOR).mkdir()
-        tables.X_public.to_csv(root / COORDINATOR / "rows.csv", index=False)
         weights = 0.5 ** np.arange(len(names)) if self.unequal else np.ones(len(names))
         ends = np.rint(np.cumsum(weights) / weights.sum() * len(tables.X_private)).astype(int)
         places = np.random.default_rng(self.seed).permutation(len(tables.X_private))
@@ -117,6 +122,14 @@ class Demo:
             table = tables.X_private.iloc[rows].assign(income=tables.y_private.iloc[rows])
             table.to_csv(root / name / "private.csv", index=False)
         return [len(rows) for rows in parts]
+
+    def _public(self, folder: Path, tables: Tables) -> list[str]:
+        """Write public rows, or declared columns in their place. Return the options that name the file."""
+        if self.without_public:
+            (folder / _COLUMNS).write_bytes((resources.files("dpensemble.sites") / _COLUMNS).read_bytes())
+            return ["--declared-columns", str(folder / _COLUMNS)]
+        tables.X_public.to_csv(folder / "rows.csv", index=False)
+        return ["--public", str(folder / "rows.csv")]
 
     def _facts(self, root: Path, names: list[str], sizes: list[int], tables: Tables) -> dict[str, JSON]:
         student = load_classifier(root / COORDINATOR / STUDENT)
@@ -130,6 +143,7 @@ class Demo:
             "sites": self.n_sites,
             "records": sizes,
             "epsilon": self.epsilon,
+            "public_rows": 0 if self.without_public else len(tables.X_public),
             "accuracy": measured["accuracy"],
             "auroc": measured["auroc"],
             "test_rows": len(rows),

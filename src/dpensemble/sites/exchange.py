@@ -453,11 +453,15 @@ def require_no_wrap(noise: SiteNoise, variance: int) -> None:
         raise SitesError("epsilon is too small for sums modulo 2**64: use a larger epsilon or fewer rounds.")
 
 
-def coming_sum(query: AnyQuery | None, number: int) -> NextSum:
-    """Return the description of a sum that all sites must agree on."""
+def coming_sum(query: AnyQuery | None, number: int, example: Floats | None = None) -> NextSum:
+    """Return the description of a sum that all sites must agree on.
+
+    `example` is what a record that everybody knows would add, since sites may sum behind different maps.
+    """
     if query is None:
         return NextSum(number, "the number of units of all sites", [])
-    return NextSum(number, query.description, [part for one in query.public_arrays for part in _projections(one)])
+    arrays = (*query.public_arrays, example)
+    return NextSum(number, query.description, [part for one in arrays for part in _projections(one)])
 
 
 def _projections(array: Floats | None) -> list[float]:

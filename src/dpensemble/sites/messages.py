@@ -32,7 +32,8 @@ KINDS = {
     "opened": 2**26,
     "lost": 2**16,
 }
-_MOST_PUBLIC_BYTES = 2**28
+#: Most bytes of the file of public rows.
+MOST_PUBLIC_BYTES = 2**28
 
 
 class SitesError(DPEnsembleError, RuntimeError):
@@ -283,7 +284,7 @@ def first_of(content: bytes | None, kind: str, key_in: Callable[[JSON], bytes], 
 
 def public_file(transport: Transport, name: str) -> bytes:
     """Return the file of public rows."""
-    content = arrived(transport, name, _MOST_PUBLIC_BYTES)
+    content = arrived(transport, name, MOST_PUBLIC_BYTES)
     if content is None:
         raise FileError(f"the file {name} is missing: get the file from the coordinator.")
     return content

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
@@ -25,16 +24,12 @@ from dpensemble.certificates import certificate_of_sites
 from dpensemble.engine.run import require_account, run_steps
 from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget, Guarantee
-from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps, row_check
-from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps
 from dpensemble.persistence import save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
-from dpensemble.rows import arguments
-from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
-from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.arguments import sorted_classes
 from dpensemble.rows.checksums import RowChecksums
-from dpensemble.rows.passes import CheckedRecords
 from dpensemble.sites.charges import Journal, Payer
 from dpensemble.sites.exchange import (
     CoordinatorExchange,
@@ -54,36 +49,17 @@ from dpensemble.sites.messages import (
     file_name,
     fingerprint,
     first_of,
-    public_file,
     require_cryptography,
 )
 from dpensemble.sites.sums import Shared, SharedSteps
-from dpensemble.sites.terms import COORDINATOR, RunTerms, digest_of
+from dpensemble.sites.tables import PUBLIC_FILE, PartyTables, PublicRows
+from dpensemble.sites.terms import COORDINATOR, RunTerms
 from dpensemble.workflow.disk import replace_own_file
-from dpensemble.workflow.table_files import ReadOptions, TableFiles
-from dpensemble.workflow.tables import Tables, file_tables
+from dpensemble.workflow.table_files import TableFiles
 
-_PUBLIC, _OWN, _JOURNAL = "public.csv", "party.json", "journal.jsonl"
+_OWN, _JOURNAL = "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
 STUDENT, CERTIFICATE, SUMMARY = "student.skops", "certificate.json", "summary.json"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Site:
-    """The checked records of a site, and what counts its units. Private."""
-
-    records: CheckedRecords
-    n_units: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Public:
-    """Public rows, as all parties read them, and one of them in place of records, to find the shape of a sum."""
-
-    rows: PreparedRows
-    table: pd.DataFrame
-    units: PublicUnits
-    example: CheckedRecords
 
 
 class SiteRun:
@@ -94,8 +70,8 @@ class SiteRun:
 
     Parameters
     ----------
-    messages : path or Transport
-        Folder of messages.
+    messages : path or HTTPMessages
+        Folder of messages, or the coordinator's service of such a folder.
     own : path
         Folder of this party. It holds the party's secret key. Never share it.
 
@@ -128,9 +104,7 @@ class SiteRun:
     def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
         require_cryptography()
         self._own = Path(own)
-        self._transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), self._own)
+        self._transport = _transport(messages, self._own)
         party = self._party()
         self.name: str = party["name"]
         self._key = SigningKey(bytes.fromhex(party["secret"]))
@@ -144,10 +118,7 @@ class SiteRun:
         self._post.keys[COORDINATOR] = coordinator
         self._journal = Journal(self._own / _JOURNAL)
         self._exchange: SiteExchange | CoordinatorExchange | None = None
-        self._site: _Site | None = None
-        self._tables: Tables | None = None
-        self._method: LabelMomentsClassifier | None = None
-        self._public: _Public | None = None
+        self._tables = PartyTables(self.terms, self._transport, self._own)
         self._payer: Payer
 
     @classmethod
@@ -156,41 +127,46 @@ class SiteRun:
         messages: Path | str | Transport,
         own: Path | str,
         *,
-        public: Path | str | pd.DataFrame,
+        public: Path | str | pd.DataFrame | None = None,
+        declared_columns: Path | str | Mapping[str, Sequence[JSON]] | None = None,
         sites: Sequence[str],
         classes: Sequence[JSON],
         target: str,
         **settings: JSON,
     ) -> SiteRun:
-        """Write the terms of a new run, and the public rows, for all sites to read. Return the coordinator.
+        """Write the terms of a new run, and public rows if there are any, for all sites. Return the coordinator.
 
         Parameters
         ----------
         messages, own
             As for `SiteRun`.
-        public : path or DataFrame
+        public : path or DataFrame, optional
             Public rows with the columns of the private tables. The target may be missing. All sites get a copy in CSV.
+        declared_columns : path or mapping, optional
+            The range or the categories of each column, if no rows are public: a mapping as for
+            `LabelMomentsClassifier`, or a file of JSON. The terms contain them. They must not depend on private rows.
         sites, classes, target, **settings
             As for `RunTerms`.
         """
         require_cryptography()
-        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), Path(own))
+        transport = _transport(messages, Path(own))
         if arrived(transport, file_name("terms", COORDINATOR), 2**30) is not None:
             raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
-        content = _public_bytes(public)
-        terms = RunTerms.of(sites=sites, classes=classes, target=target, public=content, **settings)
+        content = None if public is None else _public_bytes(public)
+        given = {"sites": sites, "classes": classes, "target": target, **settings}
+        columns = _declared(declared_columns, given)
+        terms = RunTerms.of(public=content, declared_columns=columns, **given)
         secret = SigningKey.new_secret()
         key = SigningKey(secret)
         post = Post(transport, terms.run, COORDINATOR, key)
-        transport.put(_PUBLIC, content)
+        if content is not None:
+            transport.put(PUBLIC_FILE, content)
         body = {"terms": terms.to_dict(), "key": key.public.hex()}
         _write_party(Path(own), {"name": COORDINATOR, "secret": secret.hex(), "terms": digest(body)})
         post.send("terms", body)
         run = cls(transport, own)
         # Terms whose public rows cannot be used are refused before anybody joins.
-        run._public_rows()
+        run._tables.public()
         return run
 
     @classmethod
@@ -219,9 +195,7 @@ class SiteRun:
         """
         require_cryptography()
         least = real_between("least", least, 0.0, 1.0)
-        transport = Folder(Path(messages)) if isinstance(messages, str | Path) else messages
-        if isinstance(messages, str | Path):
-            _require_apart(Path(messages), Path(own))
+        transport = _transport(messages, Path(own))
         terms, terms_digest, _ = _terms_in(transport)
         if name not in terms.sites:
             raise InvalidParameterError(
@@ -240,7 +214,7 @@ class SiteRun:
         _write_party(Path(own), party, replacing=bool(begun))
         try:
             run = cls(transport, own)
-            run._read_private(private)
+            run._tables.read_private(Path(private))
             _write_party(Path(own), party | {"records": run._identity()}, replacing=True)
         except BaseException:
             # Nothing was sent, so that the name is free.
@@ -303,10 +277,10 @@ class SiteRun:
         require_account(ledger)
         waiting = Patience(patience, on_wait)
         with guard_private_rows(), one_thread(), unheard():
-            if private is not None and self._site is None:
-                self._read_private(private)
+            if private is not None and self._tables.site is None:
+                self._tables.read_private(Path(private))
                 self._require_same_records()
-            public = self._public_rows()
+            public = self._tables.public()
             exchange = self._begin(waiting, ledger)
             self._fit(public, exchange)
         return self
@@ -323,90 +297,9 @@ class SiteRun:
             raise FileError(f"{path} is damaged: restore the file.")
         return party
 
-    def _read_tables(self, private: Path) -> Tables:
-        """Read public rows, whose digest the sites sign, and private ones as the public rows show them."""
-        copy = self._own / _PUBLIC
-        content = public_file(self._transport, _PUBLIC)
-        if digest_of(content) != self.terms.public_digest:
-            raise SitesError(f"{_PUBLIC} is not the file of the terms: get the file from the coordinator again.")
-        replace_own_file(copy, content)
-        files = TableFiles(
-            private=private,
-            public=copy,
-            target=self.terms.target,
-            classes=list(self.terms.classes),
-            unit=self.terms.unit,
-            drop=self.terms.drop,
-        )
-        return file_tables(files, ReadOptions(blanks=True, on_bad_record="zero"))
-
-    def _public_rows(self) -> _Public:
-        """Return public rows with the estimator's checks."""
-        if self._public is not None:
-            return self._public
-        if self._tables is None:
-            # Public rows are read the same way at every party. The coordinator reads some of them as records, too,
-            # to find columns and kinds.
-            self._tables = self._read_tables(self._example_file())
-        method, tables = self._estimator(), self._tables
-        rows = PreparedRows(method, tables.X_public)
-        rows.warn(None)
-        label = np.array([sorted_classes(method.classes)[0]])
-        public = arguments.public_table(method, rows.X_public)
-        arguments.checked_tables(method, public.iloc[:1], label, rows.X_public)
-        numbers = public_unit_numbers(tables.public_units, len(public))
-        units = PublicUnits(numbers, private=self.terms.unit is not None)
-        example = CheckedRecords.in_memory(public.iloc[:1], label, row_check(method, public))
-        self._method = method
-        self._public = _Public(rows, public, units, example)
-        return self._public
-
-    def _example_file(self) -> Path:
-        """Return a table of made-up records for a coordinator: some public rows with the first class."""
-        path = self._own / "example.csv"
-        content = public_file(self._transport, _PUBLIC)
-        if digest_of(content) != self.terms.public_digest:
-            raise SitesError(f"{_PUBLIC} is not the file of the terms: get the file from the coordinator again.")
-        copy = self._own / _PUBLIC
-        replace_own_file(copy, content)
-        files = TableFiles(private=path, public=copy, target=self.terms.target, classes=list(self.terms.classes))
-        table = files.read(copy).iloc[:2]
-        table[self.terms.target] = str(self.terms.classes[0])
-        if self.terms.unit is not None:
-            table[self.terms.unit] = "1"
-        replace_own_file(path, table.to_csv(index=False))
-        return path
-
-    def _estimator(self) -> LabelMomentsClassifier:
-        terms = self.terms
-        return LabelMomentsClassifier(
-            classes=None if self._tables is None else self._tables.classes,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            relation=terms.relation,
-            rounds=terms.rounds,
-            statistics=list(terms.statistics) or None,
-            on_bad_record="zero",
-            random_state=0,
-        )
-
-    def _read_private(self, private: Path | str) -> None:
-        """Read and check the private table."""
-        with guard_private_rows():
-            self._tables = self._read_tables(Path(private))
-            method, tables = self._estimator(), self._tables
-            rows = PreparedRows(method, tables.X_public)
-            # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
-            labels = tables.y_private.astype(object)
-            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), labels, rows.X_public)
-            owners = Owners.of(tables.units, len(X), zeroes=True)
-            check = row_check(method, public, units=UnitsByPlace.of_owners(owners))
-            records = CheckedRecords.in_memory(X, y, check)
-            self._site = _Site(records, owners.n_units)
-
     def _identity(self) -> str:
         """Return a keyed digest of the site's records, for its own folder. Private."""
-        site = self._site
+        site = self._tables.site
         if site is None:
             raise DataError("there are no private records.")
         checksums = RowChecksums(bytes.fromhex(self._party()["row_key"]))
@@ -508,16 +401,16 @@ class SiteRun:
                     f"pretend to be {name}: nothing was sent; compare the fingerprints again."
                 )
 
-    def _fit(self, public: _Public, exchange: SiteExchange | CoordinatorExchange) -> None:
+    def _fit(self, public: PublicRows, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Open the number of units and all sums, and store what follows from them."""
-        method, relation = self._method or self._estimator(), Relation(self.terms.relation)
-        total = float(len(public.table))
+        method, relation = public.method, Relation(self.terms.relation)
+        total = float(max(len(public.table), 1))
         if relation is Relation.REPLACE_ONE:
             total = float(self._count(exchange))
         has_units = self.terms.unit is not None
         n_units = int(total) if relation is Relation.REPLACE_ONE else 1
         budget, rule = MomentsSteps.budget_of(method, n_units, None, has_units=has_units)
-        records = public.example if self._site is None else self._site.records
+        records = public.example if self._tables.site is None else self._tables.site.records
         classes = sorted_classes(method.classes)
         steps = SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
         steps.shared = Shared(exchange, self._payer, public.example)
@@ -530,7 +423,7 @@ class SiteRun:
     def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
         """Open the number of units of all sites, which is public when a unit is replaced."""
         coming = coming_sum(None, 0)
-        own = 0 if self._site is None else self._site.n_units
+        own = 0 if self._tables.site is None else self._tables.site.n_units
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
     def _store(self, method: LabelMomentsClassifier, exchange: SiteExchange | CoordinatorExchange) -> None:
@@ -627,6 +520,18 @@ class SiteRun:
         return public
 
 
+def _transport(messages: Path | str | Transport, own: Path) -> Transport:
+    """Return what carries the messages. Raise if secrets would lie in a folder that others see."""
+    if not isinstance(messages, str | Path):
+        return messages
+    if "://" in str(messages):
+        raise InvalidParameterError(
+            f"messages={str(messages)!r} is an address: give HTTPMessages(address, key).", parameter="messages"
+        )
+    _require_apart(Path(messages), own)
+    return Folder(Path(messages))
+
+
 def _require_apart(messages: Path, own: Path) -> None:
     """Raise if secrets would lie in the folder that others see, or the other way round."""
     shared, secret = messages.absolute().resolve(), own.absolute().resolve()
@@ -683,6 +588,24 @@ def _public_bytes(public: Path | str | pd.DataFrame) -> bytes:
             return path.read_bytes()
     files = TableFiles(private=path, public=path, target="", classes=["a", "b"])
     return files.read(path, guess=True).to_csv(index=False).encode()
+
+
+def _declared(
+    columns: Path | str | Mapping[str, Sequence[JSON]] | None, given: Mapping[str, JSON]
+) -> Mapping[str, Sequence[JSON]] | None:
+    """Return declared columns that are features, from a file or as they are given."""
+    if columns is None or isinstance(columns, Mapping):
+        return columns
+    path = Path(columns)
+    files = TableFiles(
+        private=path,
+        public=None,
+        declared_columns=path,
+        target=given["target"],
+        unit=given.get("unit"),
+        drop=given.get("drop") or (),
+    )
+    return files.declared_features()
 
 
 def _missing(sites: Sequence[str], there: Mapping[str, JSON]) -> str:

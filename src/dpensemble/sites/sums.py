@@ -10,7 +10,7 @@ from dpensemble._files import JSON
 from dpensemble.cost import noise_variance
 from dpensemble.methods.label_moments import MomentsSteps
 from dpensemble.moments import MomentsSource
-from dpensemble.moments.whole import RecordsQuery
+from dpensemble.moments.whole import WHOLE, RecordsQuery
 from dpensemble.relations import Relation
 from dpensemble.releases.sums import Outcome
 from dpensemble.rows.passes import CheckedRecords, SumsOfRecords
@@ -59,10 +59,11 @@ class SharedSource(MomentsSource):
         sigma = sums.meter.sigma(share)
         variance = noise_variance(sigma, query.sensitivity(sums.relation))
         require_no_wrap(exchange.noise, variance)
-        shape = exact_total(self.like, query, 0)[0].shape
+        example = exact_total(self.like, query, 0)[0]
+        shape = example.shape
         units = total_weight if first else float(sum(exchange.terms.most_units))
         spread = float(np.sqrt(float(exchange.noise.opened(variance))))
-        coming = coming_sum(query, number)
+        coming = coming_sum(query, number, example.astype(np.float64) / WHOLE)
         site = shared.place
 
         def contribute() -> list[int]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from dpensemble._checks import declared_labels, delta_of, integer_between, member, printable, real_between
+from dpensemble._checks import declared_labels, delta_of, integer_between, member, printable, real_between, shown
 from dpensemble._files import JSON
 from dpensemble._same_code import versions
 from dpensemble.cost import GaussianCost
 from dpensemble.errors import InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.moments.learning import statistics_of
+from dpensemble.moments.maps.grid import declared_grid
+from dpensemble.moments.maps.tables import MANY_COLUMNS
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import MOST_SITES, SiteNoise, SiteSumsMeter, epsilon_at
 
@@ -22,6 +25,8 @@ from dpensemble.releases.parts import MOST_SITES, SiteNoise, SiteSumsMeter, epsi
 COORDINATOR = "coordinator"
 #: Units of all sites together, at most: their sum is then below 2**62 whole units in every entry.
 MOST_UNITS = 2**28
+# Bytes of all declared columns, so that the terms fit into one message.
+_MOST_DECLARED = 2**19
 # A name is also a part of a file's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -65,8 +70,11 @@ class RunTerms:
         More released statistics. See `LabelMomentsClassifier`.
     rounds : int, optional
         Number of noisy sums of labels. See `LabelMomentsClassifier`.
-    public_digest : str
-        SHA-256 of the file of public rows.
+    public_digest : str or None
+        SHA-256 of the file of public rows. None if columns are declared instead.
+    declared_columns : dict of str to list, optional
+        The range or the categories of each column, in place of public rows. See `LabelMomentsClassifier`. The terms
+        contain them, so all sites sign the same ones.
     versions : dict of str to str
         Versions of this library and of those that fit the model, which are the same at every site.
     run : str
@@ -79,7 +87,7 @@ class RunTerms:
     target: str
     epsilon: float
     delta: float
-    public_digest: str
+    public_digest: str | None
     versions: dict[str, str]
     run: str
     colluding: int = 1
@@ -90,6 +98,7 @@ class RunTerms:
     drop: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     rounds: int | None = None
+    declared_columns: dict[str, JSON] | None = None
 
     def __post_init__(self) -> None:
         self._check_sites()
@@ -105,12 +114,45 @@ class RunTerms:
         for name in (self.target, *self.drop, *(() if self.unit is None else (self.unit,))):
             if not (isinstance(name, str) and 0 < len(name) <= 1000):
                 raise InvalidParameterError(f"a column of the terms must be named by a text; got {name!r}.")
-        for name, value in (("public_digest", self.public_digest), ("run", self.run)):
+        digests = (
+            {"run": self.run} if self.public_digest is None else {"public_digest": self.public_digest, "run": self.run}
+        )
+        for name, value in digests.items():
             if not (isinstance(value, str) and _DIGEST.fullmatch(value)):
                 raise InvalidParameterError(f"{name} of the terms must have 64 hexadecimal digits.", parameter=name)
         plain = all(isinstance(text, str) for pair in self.versions.items() for text in pair)
         if not plain or len(self.versions) > 20:
             raise InvalidParameterError("versions of the terms must be a few texts.", parameter="versions")
+        if (self.declared_columns is None) is (self.public_digest is None):
+            raise InvalidParameterError(
+                "a run needs public rows or declared_columns, and not both: give one of them.",
+                parameter="declared_columns",
+            )
+        if self.declared_columns is not None:
+            self._check_columns(self.declared_columns)
+
+    def _check_columns(self, columns: dict[str, JSON]) -> None:
+        integer_between("number of declared_columns", len(columns), 1, MANY_COLUMNS)
+        declared_grid(columns)
+        plain = all(isinstance(one, str | int | float) for declared in columns.values() for one in declared)
+        if not plain or not all(isinstance(name, str) and 0 < len(name) <= 1000 for name in columns):
+            raise InvalidParameterError(
+                "declared_columns of a run must name columns by texts, and list numbers and texts only.",
+                parameter="declared_columns",
+            )
+        for name in (self.target, *self.drop, *(() if self.unit is None else (self.unit,))):
+            if name in columns:
+                raise InvalidParameterError(
+                    f"declared_columns={shown(name)} is not a feature: declare features only.",
+                    parameter="declared_columns",
+                )
+        size = len(json.dumps(columns))
+        if size > _MOST_DECLARED:
+            raise InvalidParameterError(
+                f"declared_columns take {size:,} bytes, and at most {_MOST_DECLARED:,} are possible: declare fewer "
+                "categories.",
+                parameter="declared_columns",
+            )
 
     def _check_sites(self) -> None:
         for name in self.sites:
@@ -142,7 +184,8 @@ class RunTerms:
         sites: Sequence[str],
         classes: Sequence[JSON],
         target: str,
-        public: bytes,
+        public: bytes | None = None,
+        declared_columns: Mapping[str, Sequence[JSON]] | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         most_units: Sequence[int] | None = None,
@@ -152,6 +195,8 @@ class RunTerms:
         names = tuple(sites)
         most = [MOST_UNITS // max(len(names), 1)] * len(names) if most_units is None else most_units
         more: dict[str, JSON] = {name: tuple(one) if isinstance(one, list) else one for name, one in others.items()}
+        if declared_columns is not None:
+            more["declared_columns"] = _as_lists(declared_columns)
         return cls(
             sites=names,
             most_units=tuple(most),
@@ -159,7 +204,7 @@ class RunTerms:
             target=target,
             epsilon=epsilon,
             delta=delta,
-            public_digest=digest_of(public),
+            public_digest=None if public is None else digest_of(public),
             versions=versions(),
             run=secrets.token_hex(32),
             **more,
@@ -174,6 +219,7 @@ class RunTerms:
                 "the terms of the run have other entries than this version of dpensemble knows."
             )
         plain: dict[str, JSON] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+        plain["declared_columns"] = _columns_of_pairs(given["declared_columns"])
         for name in ("sites", "most_units", "classes", "drop", "statistics"):
             if not isinstance(plain[name], tuple) or len(plain[name]) > MOST_SITES:
                 raise InvalidParameterError(f"{name} of the terms must be a short list.", parameter=name)
@@ -182,8 +228,11 @@ class RunTerms:
         return cls(**plain)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the terms as plain values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        """Return the terms as plain values. Declared columns are pairs, since messages lose the order of names."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        if self.declared_columns is not None:
+            plain["declared_columns"] = [[name, list(one)] for name, one in self.declared_columns.items()]
+        return plain
 
     def noise(self, least: Sequence[float] = ()) -> SiteNoise:
         """Return how the sites share the noise. `least` is what each site insists on."""
@@ -207,6 +256,29 @@ class RunTerms:
         if self.at_sites > 1:
             most = epsilon_at(GaussianCost(meter.mu**2), self.delta, sites=self.at_sites)
             lines.append(f"Epsilon {most:.3g} for a person with records at {self.at_sites} sites.")
+        if self.declared_columns is not None:
+            lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
         if self.relation == Relation.REPLACE_ONE.value:
             lines.append("The number of units of all sites together becomes public. That of one site does not.")
         return lines
+
+
+def _as_lists(columns: Mapping[str, Sequence[JSON]]) -> dict[str, JSON]:
+    """Return declared columns whose declarations are lists, as messages have them."""
+    if not isinstance(columns, Mapping) or any(isinstance(one, str) for one in columns.values()):
+        # Raises, with the name of what is wrong.
+        declared_grid(columns)
+    return {name: list(one) if isinstance(one, Sequence) else one for name, one in columns.items()}
+
+
+def _columns_of_pairs(pairs: JSON) -> dict[str, JSON] | None:
+    """Return declared columns of the pairs in a message, each column once."""
+    if pairs is None:
+        return None
+    plain = isinstance(pairs, list) and all(isinstance(one, list) and len(one) == 2 for one in pairs)
+    if not plain or not all(isinstance(name, str) and isinstance(declared, list) for name, declared in pairs):
+        raise InvalidParameterError("declared_columns of the terms must be pairs of a name and a list.")
+    columns: dict[str, JSON] = dict(pairs)
+    if len(columns) < len(pairs):
+        raise InvalidParameterError("declared_columns of the terms name a column twice.")
+    return columns
