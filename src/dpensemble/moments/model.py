@@ -550,7 +550,7 @@ class ExplainedModel(BaseEstimator):
     _start: float = 0.0
 
     @property
-    def _outputs(self) -> NDArray[Any]:
+    def _outputs(self) -> Rows:
         """Names of outputs. With one column of weights the last one is explained."""
         raise NotImplementedError
 
@@ -563,7 +563,7 @@ class ExplainedModel(BaseEstimator):
         """Return outputs of rows less their start, shape (n_rows, n_outputs)."""
         raise NotImplementedError
 
-    def predict(self, features: Rows) -> NDArray[Any]:
+    def predict(self, features: Rows) -> Rows:
         """Return what the model predicts for rows of features."""
         raise NotImplementedError
 
@@ -678,7 +678,7 @@ class MomentsModel(ClassifierMixin, ExplainedModel):
         return model
 
     @property
-    def _outputs(self) -> NDArray[Any]:
+    def _outputs(self) -> Rows:
         return self.classes_
 
     @property
