@@ -148,8 +148,9 @@ STRUCTURE = {
     # Fourteen are of risks given a row: counts and bins of a life table, a step of a fit, steps of a run without
     # classes, the design, and the model. Seventeen are runs about times: their target, columns of risks, and the page.
     # Fourteen are what a party reads of the terms, and what a client and a service of messages share with those of
-    # answers. One is the link of a record to a fit, and two are what explains numbers as it does classes.
-    "names used across modules": 1087,
+    # answers. One is the link of a record to a fit, and three are what explains numbers, and weighs
+    # them, as it does classes.
+    "names used across modules": 1088,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

@@ -262,3 +262,37 @@ def test_settings_are_kept_and_the_name_is_exported():
     assert "LabelMomentsRegressor" in dpensemble.__all__
     with pytest.raises(InvalidParameterError, match="fit a LabelMomentsRegressor"):
         fit().student_.steps[-1][1].fit(X)
+
+
+def test_personal_budgets_have_guarantees_of_their_own():
+    """Records with a hundredth of the budget hardly move the model, and numbers of the others are still learned."""
+    rng = np.random.default_rng(3)
+    X, public = rng.normal(size=(3000, 2)), rng.normal(size=(400, 2))
+    epsilons = np.where(np.arange(3000) % 3, 3.0, 0.03)
+    y = np.where(epsilons > 1, 50 + 10 * X[:, 0], 50 - 10 * X[:, 0]) + rng.normal(size=3000)
+    model = LabelMomentsRegressor(0, 100, epsilon=3.0, delta=1e-4, insecure_release_seed=0)
+    model.fit(X, y, X_public=public, personal_epsilons=epsilons)
+    groups = model.guarantee_.groups
+    assert [group.budget for group in groups] == [0.03, 3.0]
+    assert all(group.budget * 0.99 < group.epsilon <= group.budget for group in groups)
+    assert model.score(X[epsilons > 1], y[epsilons > 1]) > 0.8
+    alike = clone(model).fit(X, y, X_public=public)
+    assert alike.score(X[epsilons > 1], y[epsilons > 1]) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("settings", "epsilons", "error", "words"),
+    [
+        ({"proven_coverage": 0.9}, np.ones(60), InvalidParameterError, "proven_coverage=0.9 cannot be proven with"),
+        ({"relation": "add-or-remove-one"}, np.ones(60), InvalidParameterError, "replace"),
+        ({}, np.ones(59), DataError, "personal_epsilons"),
+        ({}, np.r_[np.nan, np.ones(59)], BudgetError, "is missing in row 0"),
+    ],
+)
+def test_personal_budgets_that_cannot_be_used_are_refused_before_the_charge(settings, epsilons, error, words):
+    rng = np.random.default_rng(3)
+    X, y, public = rng.normal(size=(60, 2)), rng.uniform(0, 100, 60), rng.normal(size=(50, 2))
+    model = LabelMomentsRegressor(0, 100, epsilon=1.0, delta=1e-4, insecure_release_seed=0, **settings)
+    with pytest.raises(error, match=words):
+        model.fit(X, y, X_public=public, personal_epsilons=epsilons)
+    assert not hasattr(model, "result_")

@@ -330,13 +330,13 @@ def test_whole_runs_weigh_units_by_their_budgets(monkeypatch, way):
 
 
 def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
-    weights = label_moments._weights_of_records
+    weights = label_moments.weights_of_records
 
     def forgotten(*given):
         found, groups, total = weights(*given)
         return np.ones_like(found), groups, total
 
-    plant(label_moments, "_weights_of_records", forgotten)
+    plant(label_moments, "weights_of_records", forgotten)
     for relation in Relation:
         assert max(ratios_of_runs(monkeypatch, relation.value)) > 1.5
 

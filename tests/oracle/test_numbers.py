@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import norm
 
 from dpensemble import LabelMomentsRegressor
-from dpensemble.cost import GaussianCost
+from dpensemble.cost import GaussianCost, gaussian_mu
+from dpensemble.methods import label_moments_regressor
 from dpensemble.moments import MomentsSource, residuals
 from dpensemble.moments.numbers import most_outside, outside_of_new
 from dpensemble.moments.residuals import (
@@ -130,19 +131,22 @@ OTHERS = [[(0, 10.0)], [(1, 90.0), (2, 50.0)], [(2, 0.0)], [(1, 200.0)], [(0, 1.
 CHANGED = [[(1, 1.0)], [(0, 99.0)], [(0, -3.0), (0, 40.0), (0, 70.0)], [(2, 33.0)] * 7, [(1, 0.0), (0, math.inf)]]
 
 
-def totals(monkeypatch, units_of, relation):
+def totals(monkeypatch, units_of, relation, epsilons=None):
     """Run `fit` on units, each a list of ``(row, target)``, and return every exact sum, its query and sensitivity."""
     X = np.array([POINTS[row] for unit in units_of for row, _ in unit])
     y = np.array([target for unit in units_of for _, target in unit])
     names = [number for number, unit in enumerate(units_of) for _ in unit]
+    personal = None if epsilons is None else [epsilons[number] for number in names]
+    coverage = 0.5 if epsilons is None else None
     model = LabelMomentsRegressor(
-        0, 100, proven_coverage=0.5, epsilon=50.0, delta=1e-3, relation=relation, on_bad_record="zero",
+        0, 100, proven_coverage=coverage, epsilon=50.0, delta=1e-3, relation=relation, on_bad_record="zero",
         insecure_release_seed=0,
     )  # fmt: skip
     with monkeypatch.context() as patch:
         found = made_up_sums(patch)
         patch.setattr("dpensemble.methods.label_moments_regressor.provable", lambda *_: True)
-        model.fit(X, y, X_public=PUBLIC, units=names, public_units=np.arange(len(PUBLIC)))
+        people = np.arange(len(PUBLIC))
+        model.fit(X, y, X_public=PUBLIC, units=names, public_units=people, personal_epsilons=personal)
     return found
 
 
@@ -162,6 +166,40 @@ def test_whole_runs_charge_for_what_a_unit_can_do(monkeypatch, relation):
     # The mean, counts of the target, three rounds, two laws, counts at the end and a proof. A private number, too.
     assert len(ratios) == 9 + (relation == Relation.ADD_OR_REMOVE_ONE.value)
     assert 0.9 < max(ratios) <= 1 + 1e-14
+
+
+def weighted_ratios(monkeypatch, epsilons):
+    """Return, for every sum of a run, the largest distance of neighbours' sums in sensitivities."""
+    runs = [totals(monkeypatch, [*OTHERS, unit], "replace-one", epsilons) for unit in CHANGED]
+    return [
+        max(np.linalg.norm(one[number][0] - other[number][0]) / one[number][1] for one, other in product(runs, runs))
+        for number in range(len(runs[0]))
+    ]
+
+
+# The last unit is the one that changes, and has the smallest budget.
+EPSILONS = [2.0, 1.0, 1.0, 2.0, 2.0, 0.5]
+
+
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_whole_runs_weigh_units_by_their_budgets(monkeypatch):
+    """A unit moves each sum by its part of the sensitivity only, which is its mu over the largest one."""
+    ratios, part = weighted_ratios(monkeypatch, EPSILONS), gaussian_mu(0.5, 1e-3) / gaussian_mu(2.0, 1e-3)
+    assert len(ratios) == 8
+    assert 0.9 * part < max(ratios) <= part * (1 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_forgotten_weights_of_units_are_caught(monkeypatch, plant):
+    weights = label_moments_regressor.weights_of_records
+
+    def forgotten(*given):
+        found, groups, total = weights(*given)
+        return np.ones_like(found), groups, total
+
+    plant(label_moments_regressor, "weights_of_records", forgotten)
+    part = gaussian_mu(0.5, 1e-3) / gaussian_mu(2.0, 1e-3)
+    assert max(weighted_ratios(monkeypatch, EPSILONS)) > 2 * part
 
 
 def replacing_costs(relation):

@@ -68,10 +68,10 @@ def texts_of_voting(relation: Relation, has_units: bool, meter: Meter) -> tuple[
     return (*assumptions, _RELEASE if meter.fixed_number else _RELEASE_TELLS_NUMBER, *_COMMON)
 
 
-def texts_of_numbers(relation: Relation, has_units: bool) -> tuple[str, ...]:
+def texts_of_numbers(relation: Relation, has_units: bool, by_group: bool) -> tuple[str, ...]:
     """Return the assumptions of the guarantee of moments of a number, one sentence each."""
     changes = {"declared classes": "the declared range", "its student and labels": "its predictions and intervals"}
-    return _texts_with(changes, relation, has_units)
+    return _texts_with(changes, relation, has_units, by_group=by_group)
 
 
 def texts_of_times(relation: Relation, has_units: bool) -> tuple[str, ...]:
@@ -84,9 +84,11 @@ def texts_of_times(relation: Relation, has_units: bool) -> tuple[str, ...]:
     return _texts_with(changes, relation, has_units)
 
 
-def _texts_with(changes: Mapping[str, str], relation: Relation, has_units: bool) -> tuple[str, ...]:
+def _texts_with(
+    changes: Mapping[str, str], relation: Relation, has_units: bool, *, by_group: bool = False
+) -> tuple[str, ...]:
     """Return the assumptions of label moments, with other words for what a method has in place of classes."""
-    texts = texts_of_moments(relation, has_units, by_group=False)
+    texts = texts_of_moments(relation, has_units, by_group)
     for old, new in changes.items():
         texts = tuple(text.replace(old, new) for text in texts)
     return texts

@@ -379,7 +379,7 @@ def _require_number(n_records: int, counted: int) -> None:
         )
 
 
-def _weights_of_records(
+def weights_of_records(
     method: Any, units_of: Integers, epsilons: ArrayLike | None, delta: float
 ) -> tuple[Floats, tuple[Group, ...] | None, float]:
     """Return records' weights, groups if budgets differ, and the sum of units' weights from public counts."""
@@ -609,7 +609,7 @@ class LabelMomentsClassifier(TableClassifier):
         found_budget = MomentsSteps.budget_of(self, owners.n_units, fewest_units, has_units=whose.private)
         units, groups, total = None, None, float(len(X))
         if epsilons is not None or owners.units is not None:
-            weights, groups, total = _weights_of_records(self, owners.numbers, epsilons, found_budget[0].delta)
+            weights, groups, total = weights_of_records(self, owners.numbers, epsilons, found_budget[0].delta)
             units = UnitsByPlace.of_present(owners.present, owners.numbers, weights)
         classes = sorted_classes(self.classes)
         records = CheckedRecords.in_memory(X, y, row_check(self, public, units=units))

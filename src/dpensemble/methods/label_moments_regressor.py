@@ -29,7 +29,7 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import compared_once, guarded_fit, run_steps
 from dpensemble.errors import InvalidParameterError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget
-from dpensemble.methods.label_moments import MomentsSteps, records_of_blocks, row_check
+from dpensemble.methods.label_moments import MomentsSteps, records_of_blocks, row_check, weights_of_records
 from dpensemble.moments.learning import bytes_needed
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import fitted_map
@@ -188,6 +188,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         X_public: Rows = None,
         units: ArrayLike | None = None,
         public_units: ArrayLike | None = None,
+        personal_epsilons: ArrayLike | None = None,
         ledger: Rows = None,
         fewest_units: int | None = None,
         **others: Rows,
@@ -204,8 +205,9 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             Private numbers to predict, in the units of `low` and `high`.
         X_public : DataFrame or array-like of shape (n_public, n_columns)
             Public rows with the same columns, without targets.
-        units, public_units, ledger, fewest_units, **others
-            As for `LabelMomentsClassifier.fit`.
+        units, public_units, personal_epsilons, ledger, fewest_units, **others
+            As for `LabelMomentsClassifier.fit`. Intervals are proven for one budget only, since records with a smaller
+            epsilon weigh less in what is released.
 
         Returns
         -------
@@ -214,12 +216,18 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         Raises
         ------
         InvalidParameterError
-            If a setting is wrong, the range is not declared, or noise leaves nothing to prove the coverage with. Then
-            nothing is spent.
+            If a setting is wrong, the range is not declared, intervals are to be proven with personal budgets, or noise
+            leaves nothing to prove the coverage with. Then nothing is spent.
         DataError
             If a record is bad and bad records are not zeroed, or public rows are missing.
         """
         arguments.refuse_others(others)
+        if personal_epsilons is not None and self.proven_coverage is not None:
+            raise InvalidParameterError(
+                f"proven_coverage={self.proven_coverage!r} cannot be proven with personal_epsilons, since records "
+                "weigh differently in what is released: leave out one of them, or take measured intervals.",
+                parameter="proven_coverage",
+            )
         with guarded_fit(self, ledger, (X, y, X_public)):
             declared = self._range()
             rows = PreparedRows(self, X_public)
@@ -229,7 +237,8 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
                 return row_check(self, public, declared, UnitsByPlace.of_owners(owners))
 
             of_whom = (units, public_units, fewest_units)
-            steps = _NumberSteps.in_memory(self, rows, X, arguments.required(y), check, of_whom)
+            y = arguments.required(y)
+            steps = _NumberSteps.in_memory(self, rows, X, y, check, of_whom, personal_epsilons=personal_epsilons)
             self.result_ = run_steps(steps)
             rows.publish(self)
         return self
@@ -439,18 +448,28 @@ class OneMapSteps(MomentsSteps):
         y: Rows,
         check: Callable[[Rows, Owners], RowCheck],
         whose: tuple[ArrayLike | None, ArrayLike | None, int | None],
+        *,
+        personal_epsilons: ArrayLike | None = None,
     ) -> Self:
         """Return the steps for records in memory. `check` takes public rows and owners.
 
-        `whose` are the units of records, those of public rows, and the fewest units, as `fit` takes them.
+        `whose` are the units of records, those of public rows, and the fewest units, as `fit` takes them, and so are
+        `personal_epsilons`.
         """
         units, public_units, fewest_units = whose
         X, y, public = arguments.checked_tables(method, rows.private(X), y, rows.X_public)
         numbers = arguments.public_unit_numbers(public_units, len(public))
         owners = Owners.of(units, len(X), zeroes=zeroes_bad(method))
-        records = CheckedRecords.in_memory(X, y, check(public, owners))
-        shown = PublicUnits(numbers, private=owners.units is not None)
-        return cls.of(method, records, public, shown, owners.n_units, fewest_units)
+        epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
+        shown, checked = PublicUnits(numbers, private=owners.units is not None), check(public, owners)
+        if epsilons is None:
+            records = CheckedRecords.in_memory(X, y, checked)
+            return cls.of(method, records, public, shown, owners.n_units, fewest_units)
+        found_budget = cls.budget_of(method, owners.n_units, fewest_units, has_units=shown.private)
+        weights, groups, total = weights_of_records(method, owners.numbers, epsilons, found_budget[0].delta)
+        checked = replace(checked, units=UnitsByPlace.of_present(owners.present, owners.numbers, weights))
+        records = CheckedRecords.in_memory(X, y, checked)
+        return cls(method, records, public, np.empty(0), groups, total, shown, found_budget)
 
     def prepare(self) -> None:
         """Choose the map and the shares of the budget from public facts."""
@@ -553,7 +572,7 @@ class _NumberSteps(OneMapSteps):
         number, method = self._number, self.method
         method.rounds_, method.columns_ = number.rounds, self.public.iloc[:0]
         method.beyond_range_ = self._beyond
-        texts = classifier.texts_of_numbers(self.relation, self.has_units)
+        texts = classifier.texts_of_numbers(self.relation, self.has_units, len(self.meter.groups) > 1)
         return Result(
             design=self.design,
             classes=self.classes,
