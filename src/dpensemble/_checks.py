@@ -248,7 +248,7 @@ def declared_labels(classes: Sequence[object] | None) -> list[Label]:
     Quotation marks and brackets around names, and characters that nobody sees, are taken off.
     """
     if classes is None:
-        example = '--classes "no,yes"'
+        example = '--classes "no,yes" (a number has --range LOW,HIGH instead)'
         raise InvalidParameterError(f"classes is missing: {_MISSING.format(example=example)}")
     _refuse_one_text(classes)
     if any(map(is_missing, classes)):

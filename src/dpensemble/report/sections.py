@@ -543,7 +543,9 @@ _WORDS_OF_OUTPUT = {
     "odds": _Words("logit: the logarithm of the odds", *_OF_CLASS),
     "logit": _Words("logit, less the mean logit of all classes", *_OF_CLASS),
     "mean": _Words("expected number", *_OF_NUMBER),
-    "logarithm": _Words("logarithm of the number, counted from the low end of its range", *_OF_NUMBER),
+    "logarithm": _Words(
+        "logarithm of the number", _OF_NUMBER[0], "Blue: larger. Brown: smaller. 0.1 makes it about a tenth larger."
+    ),
 }
 
 
