@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote
 
 from dpensemble._files import JSON, parse_json
@@ -49,6 +50,8 @@ class SharedBox:
         if not self._path.is_dir():
             raise FileError(f"messages={str(folder)!r} must be a folder that exists.")
         self._folder = Folder(self._path)
+        # A sender that got no answer may send a message again while the first one is written.
+        self._one_at_a_time = Lock()
 
     def largest(self, sender: str, name: str) -> int | None:
         """Return how many bytes a message of a site may have, or None if it is not a message of this site."""
@@ -59,11 +62,12 @@ class SharedBox:
 
     def put(self, sender: str, name: str, content: bytes) -> bool:
         """Store a message. Return False, and store nothing, if the site has used up its room."""
-        own = (about for name, about in self._files() if (match := _NAME.fullmatch(name)) and match[2] == sender)
-        if sum(max(about.st_size, _LEAST) for about in own) + max(len(content), _LEAST) > _ROOM:
-            return False
-        self._folder.put(name, content)
-        return True
+        with self._one_at_a_time:
+            own = (about for name, about in self._files() if (match := _NAME.fullmatch(name)) and match[2] == sender)
+            if sum(max(about.st_size, _LEAST) for about in own) + max(len(content), _LEAST) > _ROOM:
+                return False
+            self._folder.put(name, content)
+            return True
 
     def get(self, name: str) -> bytes | None:
         """Return a message or the public rows, or None if it is missing or cannot be read."""
