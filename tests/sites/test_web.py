@@ -233,21 +233,11 @@ def test_empty_messages_take_room_of_their_own_site_only(tmp_path, monkeypatch):
 
 def test_a_message_that_is_sent_twice_at_once_is_written_once_at_a_time(tmp_path, monkeypatch):
     """Both writers would use one draft, and readers would see the beginning of a message."""
-    box, busy, overlaps = SharedBox(tmp_path), threading.Lock(), []
-
-    def put(*_):
-        overlaps.append(not busy.acquire(blocking=False))
-        threading.Event().wait(0.02)
-        if not overlaps[-1]:
-            busy.release()
-
-    monkeypatch.setattr(box._folder, "put", put)
-    threads = [threading.Thread(target=box.put, args=("h0", AGREE, b"x")) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert overlaps == [False] * 4
+    box, held = SharedBox(tmp_path), []
+    monkeypatch.setattr(box._folder, "put", lambda *_: held.append(box._one_at_a_time.locked()))
+    assert box.put("h0", AGREE, b"x")
+    assert held == [True]
+    assert not box._one_at_a_time.locked()
 
 
 def test_a_reader_bounds_what_it_reads_and_sees_changed_messages(served):
