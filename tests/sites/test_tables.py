@@ -174,6 +174,8 @@ def test_no_row_of_a_site_changes_what_others_see_when_it_joins(tmp_path):
         ({"declared_columns": {"age": [str(n) * 20 for n in range(10**5, 10**5 + 5000)]}}, "declare fewer categories"),
         ({"declared_columns": {3: [0, 1]}}, "name columns by texts"),
         ({"declared_columns": {"age": [0.0, float("nan")]}}, "finite"),
+        ({"declared_columns": {"age": [0, 10**400]}}, "finite"),
+        ({"declared_columns": {"age": [-1.7e308, 1.7e308]}}, "finite"),
     ],
 )
 def test_impossible_declarations_are_refused_before_there_are_terms(tmp_path, given, words):

@@ -183,6 +183,8 @@ def test_a_key_of_the_service_of_answers_does_not_reach_messages(served):
         "other.h0.1.0.json",
         "agree.h0.1.0.json.exe",
         "agree.h0.100.0.json",
+        "agree.h0.01.0.json",
+        "agree.h0.1.00.json",
         "../agree.h0.1.0.json",
         "agree.h0.٣.0.json",
         ".agree.h0.1.0.json",
@@ -210,12 +212,32 @@ def test_too_large_messages_and_too_many_are_refused(served, monkeypatch):
         carrier.put("sum.h0.1.0.json", b"x" * (KINDS["sum"] + 1))
     assert list(served.folder.iterdir()) == []
     monkeypatch.setattr(web, "_ROOM", 100)
+    monkeypatch.setattr(web, "_LEAST", 0)
     carrier.put(AGREE, b"x" * 60)
     with pytest.raises(DataError, match="used up its room"):
         carrier.put("agree.h0.1.1.json", b"x" * 60)
     # Another site has its own room.
     served.messages("h1").put("agree.h1.1.0.json", b"x" * 60)
     assert sorted(path.name for path in served.folder.iterdir()) == [AGREE, "agree.h1.1.0.json"]
+
+
+def test_empty_messages_take_room_of_their_own_site_only(tmp_path, monkeypatch):
+    """A list of a million empty messages would be too long for all other sites."""
+    monkeypatch.setattr(web, "_ROOM", 3 * web._LEAST)
+    box = SharedBox(tmp_path)
+    assert [box.put("h0", f"agree.h0.0.{number}.json", b"") for number in range(5)] == [True] * 3 + [False] * 2
+    # The name of a site may be the number of an attempt.
+    assert box.put("0", "agree.0.1.0.json", b"")
+    assert len(box.stamps()) == 4
+
+
+def test_a_message_that_is_sent_twice_at_once_is_written_once_at_a_time(tmp_path, monkeypatch):
+    """Both writers would use one draft, and readers would see the beginning of a message."""
+    box, held = SharedBox(tmp_path), []
+    monkeypatch.setattr(box._folder, "put", lambda *_: held.append(box._one_at_a_time.locked()))
+    assert box.put("h0", AGREE, b"x")
+    assert held == [True]
+    assert not box._one_at_a_time.locked()
 
 
 def test_a_reader_bounds_what_it_reads_and_sees_changed_messages(served):

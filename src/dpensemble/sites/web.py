@@ -6,9 +6,13 @@ A key of a site only keeps others from filling the folder.
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote
 
 from dpensemble._files import JSON, parse_json
@@ -20,9 +24,10 @@ from dpensemble.sites.terms import COORDINATOR
 
 _PATH = "/v1/messages"
 # Names as `file_name` writes them: kind, sender, attempt, number.
-_NAME = re.compile(r"([a-z]{1,20})\.([A-Za-z0-9][A-Za-z0-9-]{0,39})\.([0-9]{1,2})\.([0-9]{1,4})\.json")
-# Bytes of all messages of one site, and of a list of all messages.
-_ROOM, _LONGEST_LIST = 2**30, 2**24
+_NAME = re.compile(r"([a-z]{1,20})\.([A-Za-z0-9][A-Za-z0-9-]{0,39})\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]{0,3})\.json")
+# Bytes of all messages of one site, and of a list of all messages. Small messages count as larger ones, so that no site
+# makes the list too long for the others.
+_ROOM, _LEAST, _LONGEST_LIST = 2**30, 2**17, 2**24
 # Tries to get and to put a message. A message that is not put may end an attempt, so a site waits minutes for that.
 _GETS, _PUTS = 6, 60
 # Seconds for which a list of messages is used again, and most bytes of a message that is kept in memory.
@@ -45,6 +50,8 @@ class SharedBox:
         if not self._path.is_dir():
             raise FileError(f"messages={str(folder)!r} must be a folder that exists.")
         self._folder = Folder(self._path)
+        # A sender that got no answer may send a message again while the first one is written.
+        self._one_at_a_time = Lock()
 
     def largest(self, sender: str, name: str) -> int | None:
         """Return how many bytes a message of a site may have, or None if it is not a message of this site."""
@@ -55,11 +62,12 @@ class SharedBox:
 
     def put(self, sender: str, name: str, content: bytes) -> bool:
         """Store a message. Return False, and store nothing, if the site has used up its room."""
-        taken = sum(path.lstat().st_size for path in self._path.glob(f"*.{sender}.*.json"))
-        if taken + len(content) > _ROOM:
-            return False
-        self._folder.put(name, content)
-        return True
+        with self._one_at_a_time:
+            own = (about for name, about in self._files() if (match := _NAME.fullmatch(name)) and match[2] == sender)
+            if sum(max(about.st_size, _LEAST) for about in own) + max(len(content), _LEAST) > _ROOM:
+                return False
+            self._folder.put(name, content)
+            return True
 
     def get(self, name: str) -> bytes | None:
         """Return a message or the public rows, or None if it is missing or cannot be read."""
@@ -71,16 +79,15 @@ class SharedBox:
 
     def stamps(self) -> dict[str, str]:
         """Return the names of all messages, each with a text that changes when the file does."""
-        stamps = {}
+        return {name: f"{about.st_ino}-{about.st_mtime_ns}-{about.st_size}" for name, about in self._files()}
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the name and the status of each message, in the order of names."""
         for path in sorted(self._path.iterdir()):
             if self._readable(path.name) is not None:
                 # Lost in between, as while a file is replaced.
-                try:
-                    about = path.lstat()
-                except FileNotFoundError:
-                    continue
-                stamps[path.name] = f"{about.st_ino}-{about.st_mtime_ns}-{about.st_size}"
-        return stamps
+                with suppress(FileNotFoundError):
+                    yield path.name, path.lstat()
 
     @staticmethod
     def _readable(name: str) -> int | None:

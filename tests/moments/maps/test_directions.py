@@ -416,6 +416,19 @@ def test_a_table_without_numbers_has_no_linear_functions():
     assert np.array_equal(fitted.blocks_, plain.blocks_)
 
 
+@pytest.mark.parametrize("missing", [0, 90])
+def test_a_constant_whose_mean_is_rounded_has_no_linear_function(missing):
+    """The computed deviation of 400 thirds is not 0, and would give features that are not finite."""
+    public = table(400)
+    plain = DirectionsMap(TableMap(), n_directions=6, linear=0.1).fit(public)
+    public["third"] = 1 / 3
+    public.loc[: missing - 1, "third"] = np.nan
+    assert public["third"].std(ddof=0) > 0
+    fitted = DirectionsMap(TableMap(), n_directions=6, linear=0.1).fit(public)
+    assert len(fitted.blocks_) == len(plain.blocks_)
+    assert np.isfinite(fitted.transform(public)).all()
+
+
 def test_maps_saved_before_there_were_these_settings_are_read():
     fitted = DirectionsMap(TableMap(), n_directions=3).fit(table(50))
     earlier = DirectionsMap.__new__(DirectionsMap)

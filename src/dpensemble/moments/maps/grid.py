@@ -130,8 +130,12 @@ def declared_grid(columns: Any) -> Grid:
 
 
 def _range(name: Any, declared: Sequence[float]) -> dict[str, Any]:
-    low, high = float(declared[0]), float(declared[-1])
-    if len(declared) != 2 or not (np.isfinite([low, high]).all() and low < high):
+    try:
+        low, high = float(declared[0]), float(declared[-1])
+    except OverflowError:
+        # A whole number of JSON may be larger than any double.
+        low = high = np.inf
+    if len(declared) != 2 or not (low < high and np.isfinite(high - low)):
         raise InvalidParameterError(
             f"declared_columns[{name!r}]={declared!r} must be a range (low, high): give two finite numbers, the "
             "smaller one first, or categories as texts.",

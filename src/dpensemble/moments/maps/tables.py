@@ -478,7 +478,8 @@ class TableMap(FeatureMap):
             numbers = pd.to_numeric(table.iloc[:, place]).to_numpy(dtype=np.float64, na_value=np.nan)
             known = np.isfinite(numbers)
             spread = float(numbers[known].std()) if known.any() else 0.0
-            if not 0 < spread < np.inf:
+            # Rounding of the mean gives equal numbers a small deviation.
+            if not 0 < spread < np.inf or numbers[known].min() == numbers[known].max():
                 continue
             standard = np.zeros(len(numbers))
             standard[known] = np.clip((numbers[known] - numbers[known].mean()) / spread, -_MOST_LINEAR, _MOST_LINEAR)
