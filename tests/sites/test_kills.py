@@ -19,6 +19,7 @@ from dpensemble.server import Ledger
 from dpensemble.sites import SiteRun, masks
 from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
+from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
 from tests.sites.hospitals import Hospitals
 
@@ -164,7 +165,8 @@ def killer(monkeypatch):
     )
     around(masks, "masked", lambda *given: "the masks")
     around(run_module, "save_classifier", lambda model, path: path.name)
-    around(run_module, "replace_own_file", lambda path, content: path.name)
+    for module in (run_module, tables_module):
+        around(module, "replace_own_file", lambda path, content: path.name)
     return killer
 
 
