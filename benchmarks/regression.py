@@ -407,7 +407,9 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 3.0])
-    parser.add_argument("--proven", type=int, metavar="RELEASES", help="measure proven intervals of this number of releases")
+    parser.add_argument(
+        "--proven", type=int, metavar="RELEASES", help="measure proven intervals of this number of releases"
+    )
     given = parser.parse_args()
     if given.summary and given.proven:
         print(proven_summary(given.file))
