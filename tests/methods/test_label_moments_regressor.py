@@ -296,3 +296,20 @@ def test_personal_budgets_that_cannot_be_used_are_refused_before_the_charge(sett
     with pytest.raises(error, match=words):
         model.fit(X, y, X_public=public, personal_epsilons=epsilons)
     assert not hasattr(model, "result_")
+
+
+def as_texts(numbers):
+    """Return a column as a reader of files makes it when one entry is a text."""
+    texts = [*map(repr, numbers[:-1].tolist()), "pending"]
+    return {"str": pd.Series(texts, dtype="str"), "array": np.array(texts), "object": pd.Series(texts, dtype=object)}
+
+
+@pytest.mark.parametrize("kind", ["str", "array", "object"])
+def test_one_text_among_targets_is_a_bad_record_in_a_column_of_any_type(kind):
+    """A refusal would show that there is such a record."""
+    settings = {"low": 0, "high": 200, "on_bad_record": "zero"} | RUN
+    found = LabelMomentsRegressor(**settings).fit(X, as_texts(Y)[kind], X_public=PUBLIC)
+    usual = LabelMomentsRegressor(**settings).fit(X, np.r_[Y[:-1], np.nan], X_public=PUBLIC)
+    np.testing.assert_array_equal(found.predict(PUBLIC), usual.predict(PUBLIC))
+    with pytest.raises(DataError, match=r"y has texts|an entry that is not a number"):
+        LabelMomentsRegressor(0, 200, **RUN).fit(X, as_texts(Y)[kind], X_public=PUBLIC)

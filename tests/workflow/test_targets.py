@@ -130,7 +130,8 @@ def test_codes_and_times_are_read_entry_by_entry():
     assert known.wrong(read).tolist() == [False, False, True, True, True, True, True, True]
     for place in range(len(entries)):
         alone, own = (
-            table.astype(object).fillna("").iloc[0] for table in (known.read(entries[place : place + 1]), read[place:])
+            table.astype(object).where(table.notna(), "").iloc[0]
+            for table in (known.read(entries[place : place + 1]), read[place:])
         )
         assert alone.tolist() == own.tolist()
     comma = TimesTarget(DECLARED, entry_rules(["days=number:1.234,5"], [], None)).shown_by(None)
