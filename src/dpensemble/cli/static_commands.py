@@ -707,7 +707,7 @@ def predict(
     skip_lines: _SkipLines = None,
     sheet: _Sheet = None,
     explain: Annotated[
-        bool, option(OUTPUT, "Also give what each column adds to the logit of each row.", "--explain")
+        bool, option(OUTPUT, "Also give what each column adds to each logit or number.", "--explain")
     ] = False,
     explain_plot: Annotated[
         Path | None, option(OUTPUT, "Draw the explanation of one row as SVG.", "--explain-plot")
