@@ -15,6 +15,7 @@ from dpensemble import (
     DiscriminantClassifier,
     LabelMomentsClassifier,
     LabelMomentsRegressor,
+    LabelMomentsSurvival,
     SoftVotesClassifier,
     SubsampleAggregateClassifier,
 )
@@ -181,6 +182,14 @@ def test_contributions_add_up_to_a_number(kind, tmp_path):
     save_classifier(model.student_, tmp_path / "student.skops")
     loaded = load_classifier(tmp_path / "student.skops")
     np.testing.assert_array_equal(loaded.explain(rows).contributions, found.contributions)
+
+
+def test_risks_are_refused_in_one_sentence():
+    rows, _, score = table(700, 0)
+    y = np.rec.fromarrays([score > 0, np.exp(-score)], names="event,time")
+    model = LabelMomentsSurvival([0.5, 1.0], **SETTINGS).fit(rows[:600], y[:600], X_public=rows[600:])
+    with pytest.raises(InvalidParameterError, match=r"^explain cannot divide the predictions of a SurvivalModel .*\.$"):
+        model.explain(rows[:3])
 
 
 def test_effects_of_a_number_are_in_its_units():

@@ -480,6 +480,9 @@ class LibraryTransformer:
     for_products: Callable[[Rows], Rows] | None = None
     #: The same in pieces, as `TableMap.for_shared_products` describes them.
     for_shared_products: Callable[[Rows], Rows] | None = None
+    #: Returns weights of features whose sums are linear functions of numbers, as `TableMap.linear_weights` describes
+    #: them. None if there are none.
+    linear_weights: Callable[[pd.DataFrame], Floats] | None = None
     #: Whether a row's features depend only on that row, to the last digit, in tables of the public rows' kinds.
     reads_rows_alone: bool = False
     #: Whether a fit of two classes leaves out features whose released moments do not stand out from noise.

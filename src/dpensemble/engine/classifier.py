@@ -227,6 +227,31 @@ class PrivateEstimator(BaseEstimator, metaclass=ABCMeta):
     def _new_rows(self, X: Any) -> Any:
         """Return checked rows in the form that the student takes."""
 
+    @takes_any_frame
+    def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
+        """Return what each column adds to what the student computes for rows. This costs no privacy.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_rows, n_columns)
+            Rows to explain.
+        bands : bool, default=True
+            Whether to compute standard deviations of contributions by the known noise, which takes longer.
+
+        Returns
+        -------
+        Explanation
+            Contributions relative to the public mean. They add up to the logits of each row. For a number they add up
+            to the prediction before the range cuts it, or to a logarithm, as ``explanation.output`` states.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the student cannot be explained exactly. The message names the methods whose students can.
+        """
+        check_is_fitted(self)
+        return explained(self.student_, self._new_rows(X), bands=bands)
+
     def _in_blocks(self, X: Rows, read: Callable[[Rows], Rows]) -> Rows:
         """Return what `read` makes of checked rows, block by block. Errors name rows of the whole."""
         try:
@@ -245,30 +270,6 @@ class PrivateClassifier(ScoresGivenLabels, ClassifierMixin, PrivateEstimator):
     labels_ = _field_of_result("labels")
     law_ = _field_of_result("law")
     recommendation_ = _field_of_result("recommendation")
-
-    @takes_any_frame
-    def explain(self, X: ArrayLike, *, bands: bool = True) -> Explanation:
-        """Return what each column adds to the student's logits. This costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to explain.
-        bands : bool, default=True
-            Whether to compute standard deviations of contributions by the known noise, which takes longer.
-
-        Returns
-        -------
-        Explanation
-            Contributions that add up to the logits of each row, relative to the public mean.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the student cannot be explained exactly. The message names the methods whose students can.
-        """
-        check_is_fitted(self)
-        return explained(self.student_, self._new_rows(X), bands=bands)
 
     @takes_any_frame
     def predict(self, X: Any) -> NDArray[Any]:

@@ -33,7 +33,7 @@ from dpensemble.methods.label_moments import MomentsSteps, records_of_blocks, ro
 from dpensemble.moments.learning import bytes_needed
 from dpensemble.moments.maps.base import FeatureMap
 from dpensemble.moments.maps.tables import fitted_map
-from dpensemble.moments.model import Effect, Explanation
+from dpensemble.moments.model import Effect
 from dpensemble.moments.numbers import LearnedNumber, number_map, provable, release_and_fit_number
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.residuals import NumberRange, TargetCounts
@@ -371,31 +371,6 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
         return effects
 
     @takes_any_frame
-    def explain(self, X: Rows, *, bands: bool = True) -> Explanation:
-        """Return what each column adds to the expected number of rows. This costs no privacy.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_rows, n_columns)
-            Rows to explain.
-        bands : bool, default=True
-            Whether to compute standard deviations of contributions by the known noise, which takes longer.
-
-        Returns
-        -------
-        Explanation
-            Contributions that add up to the prediction, before the range cuts it, relative to the public mean. If the
-            target is read on a logarithm, they add up to a logarithm. ``explanation.output`` states which.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the map's features cannot be divided among columns.
-        """
-        check_is_fitted(self)
-        return classifier.explained(self.student_, self._new_rows(X), bands=bands)
-
-    @takes_any_frame
     def score(self, X: Rows, y: Rows, sample_weight: Rows = None) -> float:
         """Return the R2 of predicted means. This costs no privacy if the rows are not private.
 
@@ -462,12 +437,11 @@ class OneMapSteps(MomentsSteps):
         owners = Owners.of(units, len(X), zeroes=zeroes_bad(method))
         epsilons = owners.kept_values("personal_epsilons", personal_epsilons)
         shown, checked = PublicUnits(numbers, private=owners.units is not None), check(public, owners)
-        if epsilons is None:
-            records = CheckedRecords.in_memory(X, y, checked)
-            return cls.of(method, records, public, shown, owners.n_units, fewest_units)
         found_budget = cls.budget_of(method, owners.n_units, fewest_units, has_units=shown.private)
-        weights, groups, total = weights_of_records(method, owners.numbers, epsilons, found_budget[0].delta)
-        checked = replace(checked, units=UnitsByPlace.of_present(owners.present, owners.numbers, weights))
+        groups, total = None, float(owners.n_units)
+        if epsilons is not None:
+            weights, groups, total = weights_of_records(method, owners.numbers, epsilons, found_budget[0].delta)
+            checked = replace(checked, units=UnitsByPlace.of_present(owners.present, owners.numbers, weights))
         records = CheckedRecords.in_memory(X, y, checked)
         return cls(method, records, public, np.empty(0), groups, total, shown, found_budget)
 

@@ -359,9 +359,15 @@ _ENTRY_BYTES = 120
 
 
 def bytes_needed(feature_map: FeatureMap, public: pd.DataFrame, n_classes: int, n_records: int) -> int:
-    """Return about how many bytes `release_and_fit` needs without an alarm. `n_records` is 0 if it is private."""
+    """Return about how many bytes `release_and_fit` needs without an alarm. `n_records` is 0 if it is private.
+
+    Raise if the map gives some public rows features that are not finite.
+    """
     some, decoder = public.iloc[:_SAMPLE], as_library_transformer(feature_map).decoder_
-    released, n_rows = _RowSize.of(feature_map.transform(some)), len(public)
+    features_of_some, n_rows = feature_map.transform(some), len(public)
+    # After the charge, features that are not finite would end the run.
+    bounded_features(features_of_some)
+    released = _RowSize.of(features_of_some)
     read = released if decoder is None else _RowSize.of(decoder.transform(some))
     if as_library_transformer(feature_map).reads_columns_apart:
         n_rows += _APART

@@ -7,6 +7,7 @@ class. Coefficients and effects have standard deviations by the known noise of w
 from __future__ import annotations
 
 import json
+from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -532,7 +533,7 @@ _ROWS_IN_CACHE = 256
 _ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 512, 2**22
 
 
-class ExplainedModel(BaseEstimator):
+class ExplainedModel(BaseEstimator, metaclass=ABCMeta):
     """A model whose outputs are linear in features of rows, and what it publishes of its columns.
 
     A subclass states the weights of its outputs.
@@ -550,22 +551,22 @@ class ExplainedModel(BaseEstimator):
     _start: float = 0.0
 
     @property
+    @abstractmethod
     def _outputs(self) -> Rows:
         """Names of outputs. With one column of weights the last one is explained."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _weights(self) -> Floats:
         """Weights of features, shape (n_features, n_outputs), rounded as in predictions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sums(self, features: Rows) -> Floats:
         """Return outputs of rows less their start, shape (n_rows, n_outputs)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, features: Rows) -> Rows:
         """Return what the model predicts for rows of features."""
-        raise NotImplementedError
 
     def describe(
         self, read_by: FeatureMap, information: Information | None, table: pd.DataFrame, *, synthetic: bool

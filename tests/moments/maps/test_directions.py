@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from dpensemble import load_classifier, save_classifier
-from dpensemble.errors import ColumnWarning
+from dpensemble import LabelMomentsRegressor, Ledger, load_classifier, save_classifier
+from dpensemble.errors import ColumnWarning, DataError, InvalidParameterError
 from dpensemble.methods import LabelMomentsClassifier
 from dpensemble.moments import DirectionsMap, TableMap
 from dpensemble.moments.fits import MOST_TOGETHER
@@ -407,6 +407,41 @@ def test_rows_with_linear_functions_have_the_same_bits_in_any_block():
     for size in (1, 7, 128):
         parts = [fitted.transform(public.iloc[start : start + size]) for start in range(0, 400, size)]
         assert np.array_equal(np.concatenate(parts), together)
+
+
+@pytest.mark.parametrize(
+    ("base", "linear", "words"),
+    [
+        (TableMap(), 1.0, "linear=1.0 is not a number from 0 to 0.9"),
+        (TableMap(), np.nan, "linear=nan"),
+        (DirectionsMap(TableMap()), 0.1, "linear=0.1 needs a base map that states linear functions of numbers"),
+    ],
+)
+def test_linear_functions_that_cannot_be_made_are_refused(base, linear, words):
+    with pytest.raises(InvalidParameterError, match=words):
+        DirectionsMap(base, linear=linear).fit(table(50))
+
+
+class NotFinite(DirectionsMap):
+    """A planted bug: a map that gives NaN for every row."""
+
+    def transform(self, X):
+        return super().transform(X) * np.nan
+
+
+@pytest.mark.parametrize("method", ["classes", "number"])
+def test_a_map_that_gives_nan_is_refused_before_the_charge(method, tmp_path):
+    account = Ledger.create(str(tmp_path / "ledger.db")).open_account("a", epsilon=5, delta=1e-3)
+    feature_map, run = NotFinite(TableMap(), n_directions=3), {"epsilon": 1.0, "delta": 1e-4}
+    rows, public = table(200, 1), table(60, 2)
+    model = (
+        LabelMomentsClassifier(feature_map, classes=[0, 1], **run)
+        if method == "classes"
+        else LabelMomentsRegressor(0, 1, feature_map=feature_map, **run)
+    )
+    with pytest.raises(DataError, match="a feature map gave NaN or infinity"):
+        model.fit(rows, np.arange(200) % 2, X_public=public, ledger=account)
+    assert not account.history()
 
 
 def test_a_table_without_numbers_has_no_linear_functions():

@@ -22,8 +22,10 @@ from scipy import linalg, sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Rows, dense, row_count, rows_at
 from dpensemble.datasets.tables import ColumnReading, as_library_transformer
+from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.maps.base import ADDITIVE, FeatureMap, MapOnBase
 
 # How a map divides a row: each column adds a part, times a factor that depends on the length of the row.
@@ -135,7 +137,8 @@ class DirectionsMap(MapOnBase):
         ``coarseness``. Directions are then smooth functions of numbers first.
     linear : float, default=0.0
         Part of the squared length, apart from the constant, that linear functions of numbers have beside the
-        directions, on average over public rows. The base map states them (``linear_weights``), as `TableMap` does.
+        directions, on average over public rows. From 0 to 0.9. The base map states them (``linear_weights``), as
+        `TableMap` does.
 
     Attributes
     ----------
@@ -175,6 +178,7 @@ class DirectionsMap(MapOnBase):
 
     def fit(self, X: Any, y: Any = None) -> DirectionsMap:  # noqa: ARG002
         """Fit the base map and the directions on public rows. Never pass private rows."""
+        real_between("linear", self.linear, 0.0, 0.9)
         self.base_ = clone(self.base).fit(X)
         features = self.base_.transform(X)
         self.mean_ = np.asarray(features.mean(axis=0)).ravel()
@@ -198,7 +202,14 @@ class DirectionsMap(MapOnBase):
 
     def _add_linear(self, X: Rows, square: float) -> None:
         """Add the linear functions of numbers as one more block, by the mean squared length along the directions."""
-        weights = self.base_.linear_weights(X)
+        linear_weights = as_library_transformer(self.base_).linear_weights
+        if linear_weights is None:
+            raise InvalidParameterError(
+                f"linear={self.linear!r} needs a base map that states linear functions of numbers: use TableMap, or "
+                "leave linear out.",
+                parameter="linear",
+            )
+        weights = linear_weights(X)
         n_numbers = weights.shape[1]
         if not n_numbers:
             return
