@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import types
+from itertools import count
 
 import numpy as np
 import pytest
@@ -80,9 +81,12 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("DPENSEMBLE_STATE", str(folder / "state"))
-        ledger = Ledger.create(folder / f"{CANARY}.ledger")
+        # The id of a ledger is random, and is on the page. It must not have the number of records among its digits.
+        paths = (folder / f"{CANARY}{number}.ledger" for number in count())
+        made = ((Ledger.create(path), path) for path in paths)
+        ledger, path = next(one for one in made if str(N_RECORDS) not in one[0].id)
         ledger.open_account(f"{CANARY} patients", epsilon=10, delta=1e-3, relation="add-or-remove-one")
-        charged = ["--ledger", f"{CANARY}.ledger", "--data-set", f"{CANARY} patients"]
+        charged = ["--ledger", str(path), "--data-set", f"{CANARY} patients"]
         assert main([*TRAIN.split(), *charged, "--out", "run"]) == 0
     return folder / "run", ledger.id
 
