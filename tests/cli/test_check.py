@@ -65,6 +65,40 @@ def test_counts_of_a_parquet_folder(folder, capsys):
     ]
 
 
+def test_entries_unlike_public_rows_and_declarations_are_counted(folder, capsys):
+    private = pd.DataFrame({"x": np.arange(300.0), "c": "a", "y": "yes", "who": 1})
+    private.loc[:9, "c"] = "z"
+    private.to_csv("other.csv", index=False)
+    largest = pd.read_csv("public.csv")["x"].max()
+    beyond = int((private["x"] > largest).sum())
+    other = DATA.replace("private.csv", "other.csv").split()
+    assert main(["check", *other, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unlike_entries"] == {"x": beyond, "c": 10}
+    assert main(["check", *other]) == 0
+    shown = capsys.readouterr().out
+    assert f"{beyond:,} have an entry of x beyond the public range or categories, SO A MODEL CAN LEARN LITTLE" in shown
+    assert "10 have an entry of c beyond the public range or categories\n" in shown
+    (folder / "columns.json").write_text(json.dumps({"x": [0, 200], "c": ["a", "b"]}))
+    declared = "--private other.csv --declared-columns columns.json --target y --classes no,yes --unit who"
+    assert main(["check", *declared.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unlike_entries"] == {"x": 99, "c": 10}
+    assert main(["check", *declared.split()]) == 0
+    assert "99 have an entry of x beyond the declared range or categories\n" in capsys.readouterr().out
+
+
+def test_entries_of_dates_and_money_are_compared_as_they_are_read(folder, capsys):
+    table = pd.DataFrame({"seen": [f"2024-0{1 + day % 6}-11" for day in range(200)], "pay": "$1,200.50"})
+    table["pay"] = [f"${1000 + place:,}.50" for place in range(200)]
+    table.to_csv("public.csv", index=False)
+    table["y"] = "yes"
+    table.loc[:4, ["seen", "pay"]] = ["2024-12-11", "$9,000.00"]
+    table.to_csv("private.csv", index=False)
+    options = "--private private.csv --public public.csv --target y --classes no,yes --column pay=money:$1,234.50"
+    assert main(["check", *options.split(), "--json"]) == 0
+    unlike = json.loads(capsys.readouterr().out)["unlike_entries"]
+    assert {name: unlike[name] for name in ("pay", "seen: month")} == {"pay": 5, "seen: month": 5}
+
+
 def test_all_bad_is_said(folder, capsys):
     assert main(["check", *DATA.replace("no,yes", "0,1").split()]) == 0
     assert "Every record is bad: compare --classes" in capsys.readouterr().out

@@ -42,6 +42,32 @@ def test_new_join_and_status(folders, capsys):
     assert f"a joined with the fingerprint {mark}" in capsys.readouterr().out
 
 
+def test_a_site_that_joins_learns_what_a_check_shows(folders, capsys):
+    assert new(folders) == 0
+    bad = table(60, 0).assign(sick="perhaps")
+    bad.to_csv(folders / "a.csv", index=False)
+    capsys.readouterr()
+    assert join(folders, "a") == 0
+    shown = capsys.readouterr().out
+    assert "For you only: these counts are exact, so do not publish them." in shown
+    assert "60 have no declared class: 100 % of all" in shown
+    assert join(folders, "b", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["check"]["records"] == 60
+    # Others see none of these counts.
+    for path in (folders / "shared").rglob("*"):
+        assert b'"records"' not in path.read_bytes()
+
+
+def test_what_does_not_fit_is_refused_by_options_of_the_terms(folders, capsys):
+    assert new(folders) == 0
+    table(60, 0).assign(extra=1).to_csv(folders / "a.csv", index=False)
+    assert join(folders, "a") == 2
+    err = capsys.readouterr().err
+    assert (
+        "drop them (sites new --drop), or name the column that identifies whose record it is (sites new --unit)" in err
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -216,7 +216,7 @@ BAD = [
     (
         {"target": "ill"},
         None,
-        "target='ill' is not a column of the private table; of the public table's columns it has age, city.",
+        "target='ill' is not a column of the private table; of the columns of the public table it has age, city.",
     ),
     ({"unit": "who"}, None, "unit='who' is not a column"),
     ({"public": None}, None, "--public must be given"),

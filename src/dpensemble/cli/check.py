@@ -6,7 +6,7 @@ The counts are exact, for the owner only, before anything is charged.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import shown, split_names
+from dpensemble._entries import Rows
 from dpensemble._files import is_pipe, pipes_kept
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
 from dpensemble._work import progress_on_stderr
 from dpensemble.cli.options import parts_of
 from dpensemble.datasets import CSVFormat, TablePreparation
-from dpensemble.datasets.columns import EqualRows, number_columns
+from dpensemble.datasets.columns import EqualRows, as_text, number_columns
 from dpensemble.datasets.formats import entry_rules
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.errors import InvalidParameterError
@@ -34,13 +35,15 @@ from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Checked:
+class Checked:
     """Exact counts of private records. They are for the owner only and must never be published.
 
     A record is bad, and adds nothing, if its label is missing or not declared, if an entry is infinite, or if its unit
     is missing. A missing or unreadable entry makes a record bad only for methods that take no blanks. `missing_entries`
-    holds the counts of all columns with missing entries. `columns` states how each column is read, `notes` what is
-    suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
+    holds the counts of all columns with missing entries. `unlike_entries` holds those of all columns with numbers
+    beyond the public or declared range, or with categories that neither public rows nor the declaration have. A model
+    reads them as an end of the range or as any other category. `columns` states how each column is read, `notes` what
+    is suspicious about public facts, and `classes` the declared classes of the column `target`. `declared` is whether
     columns are declared in place of public rows. A public row equals a record if all features do (see `EqualRows`).
     `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
     table in memory, how many ids are written as 7.0 although another id is 7. For a number, `without_class` counts
@@ -69,6 +72,7 @@ class _Checked:
     ids_of_two_forms: int = 0
     below_range: int | None = None
     above_range: int | None = None
+    unlike_entries: dict[str, int] = field(default_factory=dict)
 
     @property
     def what_is_missing(self) -> str:
@@ -81,9 +85,13 @@ class _Checked:
         """Return the counts as plain values."""
         return asdict(self)
 
+    def in_words(self) -> list[str]:
+        """Return the counts in lines for the owner."""
+        return _lines(self)
+
 
 @guard_private_rows()
-def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> _Checked:
+def checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> Checked:
     """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
     predicted = tables.predicted
@@ -101,6 +109,7 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
     equal = EqualRows(tables.X_public)
     public = tables.X_public
     reader = TablePreparation(**tables.entries.settings()).fit(public) if len(public) else None
+    unlike = _UnlikeEntries.of_public(reader, public) if reader else _UnlikeEntries.of_declared(tables.declared_columns)
     start = 0
     for table, labels in blocks:
         equal.add(table)
@@ -111,13 +120,14 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         infinite = ~readable_rows(table)[1]
         blank = table.isna() if reader is None else reader.blank_entries(table)
         missing += blank.sum()
+        unlike.add(table)
         incomplete = blank.to_numpy().any(axis=1)
         lost = ~present[start : start + len(table)]
         bad = undeclared | infinite | lost | (incomplete & (not blanks))
         for name, which in zip(counts, (undeclared, infinite, incomplete, bad), strict=True):
             counts[name] += int(which.sum())
         start += len(table)
-    return _Checked(
+    return Checked(
         records=tables.n_records,
         without_unit=int((~present).sum()),
         classes=list(tables.classes),
@@ -127,6 +137,7 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         declared=tables.declared_columns is not None,
         notes=[note.text for note in tables.notes],
         missing_entries={str(name): int(number) for name, number in missing.items() if number},
+        unlike_entries={name: number for name, number in unlike.counts.items() if number},
         public_rows=equal.n_rows,
         public_rows_equal_to_records=equal.n_equal,
         more_than_chance=equal.beyond_chance,
@@ -135,6 +146,61 @@ def _checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None 
         ids_of_two_forms=0 if tables.units is None else ids_of_two_forms(tables.units.tolist()),
         **counts,
     )
+
+
+class _UnlikeEntries:
+    """Counts the entries of each column that are beyond a range, or in no list of categories.
+
+    `known` has the ends of the range of each column of numbers, and the categories of each column of texts. `reader`
+    turns entries into them.
+    """
+
+    def __init__(
+        self, known: Mapping[str, tuple[float, float] | frozenset[str]], reader: TablePreparation | None = None
+    ) -> None:
+        self._known, self._reader = known, reader
+        self.counts = dict.fromkeys(known, 0)
+
+    @classmethod
+    def of_declared(cls, columns: Mapping[str, Rows] | None) -> _UnlikeEntries:
+        """Compare with declared columns."""
+        grid = declared_grid(columns).empty
+        numbers = dict(zip(grid.columns, number_columns(grid), strict=True))
+        return cls(
+            {
+                str(name): (float(one[0]), float(one[-1])) if numbers[name] else _categories(one)
+                for name, one in (columns or {}).items()
+            }
+        )
+
+    @classmethod
+    def of_public(cls, reader: TablePreparation, public: pd.DataFrame) -> _UnlikeEntries:
+        """Compare with public rows."""
+        table = reader.transform(public)
+        numbers = number_columns(table)
+        return cls(
+            {
+                str(name): (float(column.min()), float(column.max())) if is_number else _categories(column.dropna())
+                for (name, column), is_number in zip(table.items(), numbers, strict=True)
+            },
+            reader,
+        )
+
+    def add(self, table: pd.DataFrame) -> None:
+        """Count the entries of one block."""
+        if self._reader is not None:
+            table = self._reader.transform(table)
+        for name, known in self._known.items():
+            if isinstance(known, frozenset):
+                texts = as_text(table[name])
+                unlike = texts.notna() & ~texts.isin(known)
+            else:
+                unlike = (table[name] < known[0]) | (table[name] > known[1])
+            self.counts[name] += int(unlike.sum())
+
+
+def _categories(entries: Iterable[object]) -> frozenset[str]:
+    return frozenset(as_text(pd.Series(list(entries), dtype=object)))
 
 
 def _layouts(files: TableFiles, tables: Tables) -> dict[str, str]:
@@ -229,11 +295,11 @@ def run(
         Workers.opened_source(private[0]) as source,
         Workers.opened(files.private, source) as workers,
     ):
-        counts = _checked(files, blanks=not no_blanks, workers=workers)
-    typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(_lines(counts)))
+        counts = checked(files, blanks=not no_blanks, workers=workers)
+    typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(counts.in_words()))
 
 
-def _lines(counts: _Checked) -> list[str]:
+def _lines(counts: Checked) -> list[str]:
     lines = [
         "For you only: these counts are exact, so do not publish them.",
         f"{counts.records:,} records: {counts.bad:,} of them are bad and add nothing to a release.",
@@ -243,10 +309,11 @@ def _lines(counts: _Checked) -> list[str]:
         f"  {counts.incomplete:,} have a missing or unreadable entry",
     ]
     lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
-    if counts.below_range is not None:
+    lines += _unlike_lines(counts)
+    if counts.below_range is not None and counts.above_range is not None:
         lines.append(
             f"{counts.below_range:,} numbers are below --range, and {counts.above_range:,} above it; they count as its "
-            "ends."
+            f"ends{_share_beyond(counts, counts.below_range + counts.above_range)}"
         )
     if counts.units is not None:
         lines.append(f"The records are of {counts.units:,} units.")
@@ -270,7 +337,33 @@ def _lines(counts: _Checked) -> list[str]:
     return lines
 
 
-def _share_without_class(counts: _Checked) -> str:
+# A share of entries beyond the range of public rows that is hardly chance.
+_UNLIKE = 0.01
+
+
+def _unlike_lines(counts: Checked) -> list[str]:
+    """Return a line for each column with entries that declarations, or public rows, do not lead one to expect."""
+    whose, least, compare = "declared", 1.0, "correct --declared-columns"
+    if not counts.declared:
+        whose, least, compare = "public", _UNLIKE * counts.records, "compare both tables"
+    lines = []
+    for name, number in counts.unlike_entries.items():
+        loud = f", SO A MODEL CAN LEARN LITTLE FROM THE COLUMN: {compare}" if 2 * number >= counts.records else ""
+        if number >= least:
+            lines.append(f"  {number:,} have an entry of {name} beyond the {whose} range or categories{loud}")
+    return lines
+
+
+def _share_beyond(counts: Checked, number: int) -> str:
+    """Return a loud remark if many numbers are beyond the range."""
+    if number < _REMARKABLE * counts.records:
+        return "."
+    return (
+        f": {100 * number / counts.records:.3g} % OF ALL, SO PREDICTIONS ARE WRONG FOR THEM; declare a wider --range."
+    )
+
+
+def _share_without_class(counts: Checked) -> str:
     """Return a loud remark if many records have no declared class."""
     share = counts.without_class / counts.records
     if share < _REMARKABLE:

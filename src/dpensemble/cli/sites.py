@@ -9,6 +9,7 @@ import typer
 
 from dpensemble._checks import split_names
 from dpensemble._files import JSON, file_bytes
+from dpensemble.cli.check import checked
 from dpensemble.cli.interrupts import INTERRUPTS
 from dpensemble.cli.options import parts_of
 from dpensemble.cli.output import warnings_as_lines
@@ -72,12 +73,15 @@ def join(given: dict[str, JSON]) -> None:
         run = SiteRun.join(
             _messages(given), given["own"], name=given["name"], private=given["private"], least=given["least"]
         )
+        counts = checked(run.files(given["private"]))
     words = [
         *run.terms.words(),
         f"Fingerprint of {run.name}: {run.fingerprint}",
         "Read it to every other site by telephone, and write down theirs.",
+        *counts.in_words(),
     ]
-    _print({"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words()}, words, given["as_json"])
+    facts = {"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words(), "check": counts.to_dict()}
+    _print(facts, words, given["as_json"])
 
 
 def run(given: dict[str, JSON]) -> None:

@@ -516,10 +516,10 @@ def _require_declaration(name: str, declared: object) -> None:
 
 
 def _marks_of(example: str) -> tuple[str, str] | None:
-    """Return the thousands mark and the decimal mark of an example such as 1.234,5."""
+    """Return the thousands mark and the decimal mark of an example such as 1.234,5 or 9,876.50."""
     written = _Written.of(example)
     core = "" if written is None or written.negative or written.limit or written.power else written.core
-    match = re.fullmatch(r"1([,.' ]?)234([.,])5", core)
+    match = re.fullmatch(r"[0-9]{1,3}([,.' ]?)[0-9]{3}([.,])[0-9]+", core)
     return None if match is None or match[1] == match[2] else (match[1], match[2])
 
 

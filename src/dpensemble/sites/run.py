@@ -241,6 +241,10 @@ class SiteRun:
         tidy = {name: str(value).strip().lower() for name, value in fingerprints.items()}
         _write_party(self._own, party | {"trusted": {**party.get("trusted", {}), **tidy}}, replacing=True)
 
+    def files(self, private: Path | str) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
+        return self._tables.files(Path(private))
+
     def run(
         self,
         private: Path | str | None = None,

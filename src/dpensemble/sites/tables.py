@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.errors import DataError
 from dpensemble.methods.label_moments import LabelMomentsClassifier, row_check
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
@@ -116,9 +118,14 @@ class PartyTables:
 
     def _read(self, private: Path) -> Tables:
         """Read public rows, whose digest the sites sign, and private ones as public rows or declarations show them."""
-        return file_tables(self._files(private), ReadOptions(blanks=True, on_bad_record="zero"))
+        try:
+            return file_tables(self.files(private), ReadOptions(blanks=True, on_bad_record="zero"))
+        except DataError as error:
+            # A site has no such options: the sites agreed on them.
+            raise DataError(re.sub(r"--(drop|unit)", r"sites new --\1", str(error))) from None
 
-    def _files(self, private: Path) -> TableFiles:
+    def files(self, private: Path) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
         terms = self._terms
         if terms.declared_columns is None:
             rows: dict[str, JSON] = {"public": self._public_copy()}
@@ -148,7 +155,7 @@ class PartyTables:
         """Return a table of made-up records for a coordinator: public or made-up rows with the first class."""
         terms, path = self._terms, self._own / _EXAMPLE_FILE
         if terms.declared_columns is None:
-            files = self._files(path)
+            files = self.files(path)
             table = files.read(self._own / PUBLIC_FILE).iloc[:2]
         else:
             table = self._made_up_rows(2)

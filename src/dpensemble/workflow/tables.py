@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -388,11 +389,7 @@ def file_tables(
     facts = _judged_options(files, budgets_column)
     written = _written_tables(files, options, budgets_column)
     public_units = _public_units(files, written.public)
-    # Errors name only these columns: if a table has no header, its other column names are a record.
-    shown = list(written.public.columns)
-    units = None if files.unit is None else _column(written.private, files.unit, "unit", "private", shown)
-    entries = None if budgets_column is None else _column(written.private, budgets_column, "budgets", "private", shown)
-    target = _target_entries(files, written.private, shown)
+    target, units, entries = _private_entries(files, written, budgets_column)
     no_features = [files.target, *written.private_only]
     public = _public_features(_without(written.public, no_features), options)
     of_target = written.public.get(files.target if files.time is None else files.time)
@@ -615,6 +612,18 @@ def _require_types(files: TableFiles, time: str | None = None) -> None:
             table.require_unit(files.unit)
 
 
+def _private_entries(
+    files: TableFiles, written: _WrittenTables, budgets_column: str | None
+) -> tuple[Rows, pd.Series | None, pd.Series | None]:
+    """Return the private target, units and budgets as they are written. The last two may be None."""
+    # Errors name only these columns: if a table has no header, its other column names are a record.
+    shown, private = list(written.public.columns), written.private
+    with nullcontext() if written.declared is None else kinds_by("--declared-columns"):
+        units = None if files.unit is None else _column(private, files.unit, "unit", "private", shown)
+        entries = None if budgets_column is None else _column(private, budgets_column, "budgets", "private", shown)
+        return _target_entries(files, private, shown), units, entries
+
+
 def _target_entries(files: TableFiles, private: pd.DataFrame, shown: list[Rows]) -> Rows:
     """Return the private target as it is written: a column, or the columns of an event and of its time."""
     if files.time is None:
@@ -701,7 +710,7 @@ def _column(table: pd.DataFrame, column: str, parameter: str, name: str, shown: 
             raise DataError(f"target={column!r} names several columns, but {SEVERAL_LABELS}")
         names = ", ".join(str(other) for other in table.columns if other in shown) or "none"
         raise DataError(
-            f"{parameter}={column!r} is not a column of the {name} table; of the public table's columns it has "
+            f"{parameter}={column!r} is not a column of the {name} table; of the columns of the public table it has "
             f"{names}{nearest(column, shown) or _below_lines(shown)}"
         )
     return table[column]
