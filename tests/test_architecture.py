@@ -108,7 +108,7 @@ RATCHETS = {
     # Facts that an export writes as JSON, tags of a regressor and plain values of a life table are of any type, too.
     # Certificates and charges of sites are plain values, too, and options and facts of the command of life tables.
     # One more is of settings of the design of risks given a row.
-    "lines with Any": 1161,
+    "lines with Any": 1160,
     # With `StatedRelease`, which `Ledger.restored` takes, and three of estimates for sizes of tables.
     # And `LabelMomentsRegressor`.
     # And with `LifeTable`.

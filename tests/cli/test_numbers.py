@@ -85,6 +85,16 @@ def test_a_number_is_explained(said, folder):
     assert {"class", "logit"}.isdisjoint(reason)
 
 
+def test_the_page_shows_what_moves_a_number(said, folder):
+    effects = {one["column"]: one for one in json.loads((folder / "run" / "run.json").read_text())["effects"]}
+    assert {one["output"] for one in effects.values()} == {"mean"}
+    ends = effects["size"]["points"]
+    assert ends[0][1][0] < 0 < ends[-1][1][0]
+    page = (folder / "run" / "report.html").read_text()
+    assert "What pushes which way" in page
+    assert "what it adds to the expected number" in page
+
+
 def test_an_open_end_of_a_proven_interval_is_null_in_json(said):
     code, out, _ = said("predict run test.csv --coverage 0.5 --proven --json")
     rows = json.loads(out)

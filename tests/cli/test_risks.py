@@ -117,6 +117,25 @@ def test_predict_gives_the_risks_of_the_student(said, folder):
     assert ROWS["days"][N + 80 :].to_numpy()[later[:20]].mean() > ROWS["days"][N + 80 :].to_numpy()[later[-20:]].mean()
 
 
+def test_risks_are_explained_and_the_page_shows_what_moves_them(said, folder):
+    code, _, err = said("predict run new.csv --explain --explain-plot row.svg --out reasons.csv")
+    assert (code, err) == (0, "")
+    table = pd.read_csv(folder / "reasons.csv")
+    names = ["base", "contribution of age", "contribution of town"]
+    np.testing.assert_allclose(table[names].sum(axis=1), table["explained log hazard"])
+    # Without competing events, a risk is one less the survival, whose logarithm is proportional to the hazard.
+    hazard = -np.log1p(-table["risk by 540"])
+    explained = table["explained log hazard"]
+    np.testing.assert_allclose(np.log(hazard / hazard[0]), explained - explained[0], atol=1e-3)
+    assert "come sooner and later" in (folder / "row.svg").read_text(encoding="utf-8")
+    effects = {one["column"]: one for one in json.loads((folder / "run" / "run.json").read_text())["effects"]}
+    ages, towns = effects["age"]["points"], {name: value for name, (value,) in effects["town"]["points"]}
+    assert {one["output"] for one in effects.values()} == {"log hazard"}
+    assert ages[0][1][0] < 0 < ages[-1][1][0]
+    assert towns["b"] < 0 < towns["a"]
+    assert "What pushes which way" in (folder / "run" / "report.html").read_text()
+
+
 @pytest.mark.parametrize("whose", ["records", "people"])
 def test_the_command_releases_what_python_releases(said, folder, whose):
     more = ("--unit", "pid", "--relation", "add-or-remove-one") if whose == "people" else ()
@@ -363,7 +382,6 @@ def test_dates_by_the_type_of_a_column_and_public_rows_that_are_alike_are_refuse
     [
         ("predict run new.csv --proba", "is about labels, and this student predicts a number or a risk"),
         ("predict run new.csv --threshold 0.4", "threshold is about labels"),
-        ("predict run new.csv --explain", "explain cannot divide the predictions of a SurvivalModel"),
         ("predict run new.csv --coverage 0.5", "are for students of a number"),
         ("predict run new.csv --at 541", "at=541.0 is not a number from 0 to 540"),
         ("predict run new.csv --at -1", "at=-1.0 is not a number"),

@@ -26,6 +26,7 @@ from dpensemble.report.sections import (
     _factor,
     _importances,
     _picture,
+    _Pushes,
     _pushes,
     _Support,
     waterfall,
@@ -392,7 +393,7 @@ def test_two_classes_get_pictures_of_the_most_important_columns():
     pictures = [root for root in drawings(page) if root.find("title").get("id").startswith("effect-")]
     assert len(pictures) == 6
     bars, line = pictures[:2]
-    assert bars.find("title").text == "marital status: pushes towards >50K"
+    assert bars.find("title").text == "marital status: more likely >50K, or less likely"
     assert len(bars.findall("rect")) == 8
     names = [text.text for text in bars.iter("text") if text.get("class") == "plain"]
     assert names == ["kind 11", "kind 10", "kind 9", "kind 8", "kind 7", "kind 2", "kind 1", "kind 0"]
@@ -408,7 +409,7 @@ def test_two_classes_get_pictures_of_the_most_important_columns():
 
 
 def test_numbers_stand_in_order_at_equal_distances():
-    root = drawings(_picture(AGE, 2.3, "yes", "one"))[0]
+    root = drawings(_picture(AGE, 2.3, YES, "one"))[0]
     at = [float(pair.split()[0]) for pair in root.find("path").get("d")[1:].split("L")]
     steps = [b - a for a, b in pairwise(at)]
     assert len(at) == 4
@@ -436,8 +437,38 @@ def test_more_classes_get_tables_of_the_furthest_pushes():
     assert _pushes(still, ["a", "b", "c"]) == [(name, "1 (×1)", "1 (×1)") for name in "abc"]
 
 
+YES = _Pushes.of_record(SOFT, "yes")
+OF_ONE_OUTPUT = {
+    "mean": ("Expected number for kind 11 +1,900, kind 10 +1,600", "larger", "A push is shown by what it adds"),
+    "logarithm": ("Number for kind 11 ×6.7, kind 10 ×5", "larger", "what it does to the number"),
+    "log hazard": ("Hazard for kind 11 ×6.7, kind 10 ×5", "sooner", "what it does to the hazard"),
+}
+
+
+@pytest.mark.parametrize("output", OF_ONE_OUTPUT)
+def test_pushes_of_a_number_and_of_a_hazard_are_written_in_their_own_way(output):
+    scale = 1000 if output == "mean" else 1
+
+    def of_output(one):
+        points = [[entry, [scale * value]] for entry, (value,) in one["points"]]
+        return one | {"output": output, "importance": scale * one["importance"], "points": points}
+
+    record = replace(SOFT, effects=list(map(of_output, SOFT.effects)), data=SOFT.data | {"classes": [], "number": None})
+    assert RunRecord.from_dict(record.to_dict()).effects == record.effects
+    record = replace(record, data={name: value for name, value in record.data.items() if name != "number"})
+    view = _effects_view(record)
+    bars, line = (drawings(drawing)[0] for _, drawing in view["pictures"][:2])
+    pushes, more, meaning = OF_ONE_OUTPUT[output]
+    assert bars.find("desc").text.startswith(pushes)
+    assert bars.find("title").text.startswith(f"marital status: {more}")
+    assert f"↑ {more}" in [text.text for text in line.iter("text")]
+    assert meaning in view["pushes"].meaning
+    with pytest.raises(FileError, match="effects"):
+        RunRecord.from_dict(record.to_dict() | {"effects": [STATUS | {"output": "height"}]})
+
+
 def test_importances_are_cut_to_what_fits():
-    root = drawings(_importances(SOFT.effects[:15]))[0]
+    root = drawings(_importances(SOFT.effects[:15], _Pushes.of_record(SOFT, ">50K")))[0]
     assert float(root.get("viewBox").split()[2]) == WIDTH
     assert len(root.findall("rect")) == 15
     assert "marital status ×2" in root.find("desc").text
@@ -571,7 +602,7 @@ def test_broken_bands_are_refused(deviations):
 
 def test_years_have_no_comma_and_other_numbers_do():
     born = {"column": "born", "kind": "number", "importance": 1.0, "points": [[1935.0, [0.5]], [25_000.0, [-0.5]]]}
-    drawn = str(_picture(born, 1.0, "yes", "born"))
+    drawn = str(_picture(born, 1.0, YES, "born"))
     assert ">1935<" in drawn
     assert ">25,000<" in drawn
 

@@ -560,4 +560,5 @@ class _NumberSteps(OneMapSteps):
             charges=self.meter.charges,
             drift=number.drift,
             readable_share=number.readable,
+            effects=number.model.effects_,
         )

@@ -27,6 +27,7 @@ from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments_regressor import OneMapSteps
 from dpensemble.methods.life_table import LifeTable
 from dpensemble.moments.life_table import checked_ends
+from dpensemble.moments.model import Effect
 from dpensemble.moments.survival import LearnedSurvival, SurvivalFunction, cells_of_times, release_and_fit_survival
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
@@ -82,6 +83,8 @@ class LabelMomentsSurvival(ReadsTables):
         The released life table of everybody, whose curve has bands. May be published.
     readable_share_ : ReadableShare
         Estimated share of private records that could be read. May be published.
+    effects_ : list of dict
+        How far each column moves the logarithm of the event's hazard (`moments.model.column_effects`). Public.
 
     Notes
     -----
@@ -310,6 +313,13 @@ class LabelMomentsSurvival(ReadsTables):
         """
         return self._functions(self._hazards(X), return_array, start=0.0)
 
+    @property
+    def effects_(self) -> list[Effect]:
+        """How far each column moves the logarithm of the event's hazard. Public."""
+        check_is_fitted(self)
+        effects: list[Effect] = self.result_.effects
+        return effects
+
     def _hazards(self, X: Rows, *, every: bool = False) -> Floats:
         return self._read(X, lambda student, rows: student.predict_cumulative_hazard(rows, every=every))
 
@@ -421,4 +431,5 @@ class _SurvivalSteps(OneMapSteps):
             charges=self.meter.charges,
             drift=learned.drift,
             readable_share=learned.readable,
+            effects=learned.model.effects_,
         )

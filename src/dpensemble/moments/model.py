@@ -149,7 +149,7 @@ class Explanation(ShownAsSentences):
     columns : list of str
         Names of the columns, in the order of the rows.
     classes : list
-        The class of each output, or ``["number"]``.
+        The class of each output, or ``["number"]``, or ``["event"]``.
     base : ndarray of shape (n_outputs,)
         Logits of the reference.
     contributions : ndarray of shape (n_rows, n_columns, n_outputs)
@@ -162,9 +162,10 @@ class Explanation(ShownAsSentences):
     predicted : ndarray of shape (n_rows,)
         Predicted class or number of each row.
     output : str
-        ``"logit"``, ``"mean"`` (the expected number, before the declared range cuts it) or ``"logarithm"``. The last
-        one is that of a typical number, counted from the declared `low` and with a released shift added. So a
-        contribution ``c`` multiplies by ``exp(c)``.
+        ``"logit"``, ``"mean"`` (the expected number, before the declared range cuts it), ``"logarithm"`` or ``"log
+        hazard"``. The third is that of a typical number, counted from the declared `low` and with a released shift
+        added. The last is that of the event's hazard, relative to the hazards that all rows share. So contributions
+        ``c`` to the last two multiply by ``exp(c)``.
     attribution : str
         How contributions are made: ``"exact"``, ``"exact sum, scaled by the length of the row"`` or ``"approximate
         attribution, exact sum"``.
@@ -405,7 +406,8 @@ def column_effects(
     are entries (knots, or categories) with the effect on the logit of each class, public mean 0. For two classes they
     hold the effect on the second class only. If rows were made equally long, effects are those of rows of average
     length. With an `uncertainty` there are ``deviations``, the standard deviations of the effects of each point by the
-    known noise. ``rows`` has the number of public rows that have each entry, or whose number is nearest to it.
+    known noise. ``rows`` has the number of public rows that have each entry, or whose number is nearest to it. Effects
+    on something else than logits have ``output``, which is that of `Explanation`.
 
     When columns act together, ``approximation`` is ``"partial dependence"``: the effect is the mean logit of some
     public rows whose entries in the column are replaced (J. Friedman, "Greedy function approximation", Annals of
@@ -576,7 +578,10 @@ class ExplainedModel(BaseEstimator, metaclass=ABCMeta):
         `read_by` is the map that the model reads rows by. `information` is that of the fit, if it has any.
         """
         uncertainty = None if information is None else Uncertainty.of(information)
-        self.effects_text_ = json.dumps(column_effects(read_by, self._weights, table, uncertainty))
+        effects = column_effects(read_by, self._weights, table, uncertainty)
+        if self._kind != ExplainedModel._kind:
+            effects = [effect | {"output": self._kind} for effect in effects]
+        self.effects_text_ = json.dumps(effects)
         if as_library_transformer(read_by).attribution is None:
             return
         self.reference_ = read_by.reference(table)
@@ -586,7 +591,7 @@ class ExplainedModel(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def effects_(self) -> list[Effect]:
-        """How far each column pushes towards each class."""
+        """How far each column pushes towards each class, or moves the only output."""
         effects: list[Effect] = json.loads(self.effects_text_)
         return effects
 

@@ -36,7 +36,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpensemble._checks import real_between
@@ -49,9 +49,18 @@ from dpensemble.moments.fits import Fit, Link
 from dpensemble.moments.learning import FeatureMean, MomentsSource, UnitCount
 from dpensemble.moments.life_table import Counts, LifeTableEstimate, bins_of_times, columns_of_bins
 from dpensemble.moments.maps.base import FeatureMap
+from dpensemble.moments.model import ExplainedModel, Information
 from dpensemble.moments.public_rows import Drift, PublicRows, PublicUnits, ReadableShare
 from dpensemble.moments.residuals import Seen, Step
-from dpensemble.moments.whole import UNIT, WHOLE, RecordsQuery, bounded_answers, bounded_features, logits
+from dpensemble.moments.whole import (
+    UNIT,
+    WHOLE,
+    RecordsQuery,
+    bounded_answers,
+    bounded_features,
+    logits,
+    rounded_coefficients,
+)
 
 # Weights of the residuals of the event, of other events if there are any, and of censoring.
 _PARTS = {2: (1.0, 0.25), 3: (1.0, 0.5, 0.25)}
@@ -188,10 +197,14 @@ def _relative(along: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """A published model, around which residuals are taken: hazards of bins, and coefficients if rows differ. Public."""
+    """A published model, around which residuals are taken: hazards of bins, and coefficients if rows differ. Public.
+
+    `information` is about the coefficients of the first kind of event.
+    """
 
     baseline: Baseline
     coefficients: Floats | None = None
+    information: Information | None = None
 
     def relative(self, features: Rows, *, whole: bool) -> Floats:
         """Return relative hazards of each row, shape (n_rows, n_kinds). Exact for any block of rows.
@@ -322,6 +335,7 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
     scales = [start.scales] * n_kinds
     along = np.zeros((public.features.shape[0], n_kinds))
     around = [one.centre.relative(public.features, whole=False) for one in rounds]
+    information = None
     for _ in range(fewer(_TURNS)):
         short = True
         for number in range(n_kinds):
@@ -332,10 +346,12 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
             coefficients[:, number] = step.coefficients[:, 0]
             along[:, number] += step.change
             short = short and step.is_short
+            if number == 0:
+                information = Information(step.precision, step.scales[public.blocks], np.ones(1), 1.0)
         baseline = baseline.matched(along, public.share_of_rows, wanted)
         if short:
             break
-    return Centre(baseline, coefficients)
+    return Centre(baseline, coefficients, information)
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,14 +408,19 @@ def release_and_fit_survival(
             centre = fit_hazards(rounds, table, trusted, n_units=n_units)
             on_done(1)
     read = ReadableShare(share, math.hypot(table.noise, share * error) / total_weight)
-    return LearnedSurvival(SurvivalModel().take(ends, centre), drift, read, everybody)
+    model = SurvivalModel().take(ends, centre)
+    model.describe(feature_map, centre.information, public, synthetic=False)
+    return LearnedSurvival(model, drift, read, everybody)
 
 
-class SurvivalModel(BaseEstimator):
+class SurvivalModel(ExplainedModel):
     """The published model of times until an event, which reads a public map's features. May be published.
 
-    Hazards are constant within bins.
+    Hazards are constant within bins. Explanations are about the logarithm of the event's hazard, relative to the
+    hazards that all rows share.
     """
+
+    _kind = "log hazard"
 
     def take(self, ends: Floats, centre: Centre) -> SurvivalModel:
         """Take what was fitted to released sums."""
@@ -414,6 +435,17 @@ class SurvivalModel(BaseEstimator):
     def fit(self, X: Rows, y: Rows = None) -> SurvivalModel:  # noqa: ARG002
         """Refuse: times are for `LabelMomentsSurvival`, which releases their sums."""
         raise InvalidParameterError("a SurvivalModel is made of released sums: fit a LabelMomentsSurvival.")
+
+    @property
+    def _outputs(self) -> NDArray[np.str_]:
+        return np.array(["event"])
+
+    @property
+    def _weights(self) -> Floats:
+        return rounded_coefficients(self.coefficients_[:, :1])
+
+    def _sums(self, features: Rows) -> Floats:
+        return logits(bounded_features(features), self.coefficients_[:, :1], whole=True)
 
     def predict(self, X: Rows) -> Floats:
         """Return the logarithm of the cumulative hazard up to the horizon, shape (n_rows,)."""

@@ -49,7 +49,9 @@ _GROUP = frozenset({"name", "budget", "epsilon", "records", "teachers", "copies"
 _BASELINE = frozenset({"name", "epsilon", "labels"})
 _EFFECT = frozenset({"column", "kind", "importance", "points"})
 # Entries that effects of some models, and of earlier versions, lack.
-_MORE_OF_EFFECT = frozenset({"deviations", "approximation", "rows"})
+_MORE_OF_EFFECT = frozenset({"deviations", "approximation", "rows", "output"})
+# What effects move, in runs of an earlier version logits only.
+_OUTPUTS = ("logit", "mean", "logarithm", "log hazard")
 _RECORD = "record"
 # The unit column states whose record it is, so that a unit is a person when the column's name states nothing else.
 _USUAL_NOUN = "person"
@@ -410,6 +412,7 @@ def _is_effect(one: object) -> bool:
         and isinstance(one["points"], list)
         and all(map(_is_point, one["points"]))
         and isinstance(one.get("approximation", ""), str)
+        and one.get("output", "logit") in _OUTPUTS
         and _are_rows(one.get("rows"), one["points"])
         and _are_deviations(one.get("deviations"), one["points"])
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -20,6 +20,7 @@ from markupsafe import Markup
 from dpensemble._checks import plural, round_up
 from dpensemble.relations import Basis
 from dpensemble.report.charts import GROUP_COLOURS, Drawing, Limit, Series, Words, line_chart, nice_ticks
+from dpensemble.report.numbers import amount
 from dpensemble.report.record import PrivateRecord, RecordPart, RunRecord
 from dpensemble.report.wording import BAND, legible, number, shorten
 
@@ -231,13 +232,15 @@ def _effects_view(record: RunRecord) -> dict[str, Any] | None:
     # A table lists few entries, so a marked one may be missing there.
     marked = any(f"{_MARK} (" in cell for _, rows in written for row in rows for cell in row[1:])
     marked = marked or any(any(support.few(one)) for one in largest)
-    most = {kind: _most(one for one in largest if one["kind"] == kind) for kind in ("number", "category")}
+    pushes = _Pushes.of_record(record, shorten(names[1], 30) if n_values == 1 else None)
+    most = {kind: pushes.most(one for one in largest if one["kind"] == kind) for kind in ("number", "category")}
     return {
-        "importances": _importances(effects[:_COLUMNS]),
+        "importances": _importances(effects[:_COLUMNS], pushes),
         "left_out": len(effects[_COLUMNS:]),
-        "towards": shorten(names[1], 30) if n_values == 1 else None,
+        "pushes": pushes,
+        "of_several": n_values > 1,
         "pictures": [
-            (_name(one["column"]), _picture(one, most[one["kind"]], names[1], f"effect-{place}", support.few(one)))
+            (_name(one["column"]), _picture(one, most[one["kind"]], pushes, f"effect-{place}", support.few(one)))
             for place, one in enumerate(largest, start=1)
         ],
         "few": support.sentence(dots=bool(largest)) if marked else None,
@@ -253,6 +256,78 @@ def _effects_view(record: RunRecord) -> dict[str, Any] | None:
     }
 
 
+@dataclass(frozen=True)
+class _Pushes:
+    """What pushes move, and how they are written: as factors, or as what is added to a number.
+
+    `smallest` is the least end of a scale, so that pure noise does not look like an effect.
+    """
+
+    of: str
+    meaning: str
+    more: str
+    less: str
+    smallest: float = math.log(1.2)
+    added: bool = False
+
+    @classmethod
+    def of_record(cls, record: RunRecord, towards: str | None) -> _Pushes:
+        """Return the pushes of a run: those towards one of two classes, among several classes, or of a number."""
+        output = record.effects[0].get("output", "logit")
+        if output != "logit":
+            words = _OF_OUTPUT[output]
+            # Always giving one median errs by this. A tenth of it hardly matters.
+            error = record.data.get("number", {}).get("error_of_median") or 1.0
+            return replace(words, smallest=0.1 * error) if words.added else words
+        odds = f"the odds of {towards or 'a class against the average class'}"
+        meaning = f"A push is shown by what it does to {odds}: ×2 doubles them and ÷2 halves them."
+        return cls("odds", meaning, f"more likely {towards or ''}".strip(), "less likely")
+
+    def write(self, push: float) -> str:
+        """Write a push."""
+        if not self.added:
+            return _factor(push)
+        return amount(push) if push <= 0 else f"+{amount(push)}"
+
+    def most(self, effects: Iterable[RecordPart]) -> float:
+        """Return the end of a scale: the largest push or, if there is room, the end of the longest band."""
+        shown = list(effects)
+        largest = max([self.smallest, *(abs(value) for one in shown for _, (value,) in one["points"])])
+        return max(largest, min(_longest_reach(shown), _ROOM * largest))
+
+    def marks(self, most: float) -> list[float]:
+        """Return round pushes that mark a scale, from the highest down."""
+        if self.added:
+            step = nice_ticks(most, 3)[1]
+            high = step * math.floor(most / step)
+            low = step if high > step else high / 2
+            return [high, low, 0.0, -low, -high]
+        factors = [*_ROUND, *(digit * 10.0**power for power in range(1, 305) for digit in (1, 2, 5))]
+        high, low = (max(math.log(one) for one in factors if math.log(one) <= most * part) for part in (1, 0.5))
+        return [high, low, 0.0, -low, -high]
+
+
+_OF_OUTPUT = {
+    "mean": _Pushes(
+        "expected number", "A push is shown by what it adds to the expected number.", "larger", "smaller", added=True
+    ),
+    "logarithm": _Pushes(
+        "number",
+        "A push is shown by what it does to the number, counted from the low end of its range: ×2 doubles it and ÷2 "
+        "halves it.",
+        "larger",
+        "smaller",
+    ),
+    "log hazard": _Pushes(
+        "hazard",
+        "A push is shown by what it does to the hazard, which is the chance that the event comes within a short time: "
+        "×2 doubles it and ÷2 halves it.",
+        "sooner",
+        "later",
+    ),
+}
+
+
 def _factor(effect: float) -> str:
     """Write a push as a factor of the odds: ×2 doubles them, ÷2 halves them."""
     size = math.exp(min(abs(effect), 700))
@@ -260,34 +335,35 @@ def _factor(effect: float) -> str:
     return f"{'÷' if effect < 0 and shown != '1' else '×'}{shown}"
 
 
-def _importances(effects: Sequence[dict[str, Any]]) -> Markup:
+def _importances(effects: Sequence[dict[str, Any]], pushes: _Pushes) -> Markup:
     """Draw a bar for the usual push of each column."""
     height = 24 * len(effects) + 8
-    drawing = Drawing(Words("importances", "How far each column usually pushes the odds"), height=height)
+    drawing = Drawing(Words("importances", f"How far each column usually pushes the {pushes.of}"), height=height)
     left, room = 172.0, drawing.width - 172 - 64
-    most = max([math.log(1.01), *(one["importance"] for one in effects)])
+    most = max([0.05 * pushes.smallest, *(one["importance"] for one in effects)])
     parts = []
     for place, one in enumerate(effects):
         y, length = 6 + 24 * place, room * one["importance"] / most
         drawing.text("plain", left - 8, y + 13, shorten(str(one["column"]), 20), "end")
         drawing.rect("main", left, y, length, 17)
-        drawing.text("main-label", left + length + 7, y + 13, _factor(one["importance"]), "start")
-        parts.append(f"{_name(one['column'])} {_factor(one['importance'])}")
+        usual = pushes.write(one["importance"]).removeprefix("+")
+        drawing.text("main-label", left + length + 7, y + 13, usual, "start")
+        parts.append(f"{_name(one['column'])} {usual}")
     drawing.line("axis", left, 2, left, height - 2)
     return drawing.svg(f"{', '.join(parts)}.")
 
 
-def _picture(effect: dict[str, Any], most: float, towards: str, ident: str, few: Sequence[bool] = ()) -> Markup:
-    """Draw one column's pushes for two classes. `most` is the end of the scale of all such pictures."""
-    words = Words(ident, f"{_name(effect['column'])}: pushes towards {shorten(towards, _LONGEST_NAME)}")
+def _picture(effect: dict[str, Any], most: float, pushes: _Pushes, ident: str, few: Sequence[bool] = ()) -> Markup:
+    """Draw one column's pushes of one output. `most` is the end of the scale of all such pictures."""
+    words = Words(ident, f"{_name(effect['column'])}: {pushes.more}, or {pushes.less}")
     bands = [BAND * deviation for (deviation,) in effect.get("deviations") or [[0.0]] * len(effect["points"])]
     points = [
         _Point(entry, values[0], band, is_few)
         for (entry, values), band, is_few in zip(effect["points"], bands, few or [False] * len(bands), strict=True)
     ]
     if effect["kind"] == "number":
-        return _line_picture(points, most, towards, words)
-    return _bar_picture(points, most, towards, words)
+        return _line_picture(points, most, pushes, words)
+    return _bar_picture(points, most, pushes, words)
 
 
 def _pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = ()) -> list[tuple[str, str, str]]:
@@ -308,13 +384,13 @@ def _pushes(effect: dict[str, Any], names: Sequence[str], few: Sequence[bool] = 
     return [(name, top, low) for _, (name, top, low) in moved[:_CLASSES]]
 
 
-def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
+def _line_picture(points: Sequence[_Point], most: float, pushes: _Pushes, words: Words) -> Markup:
     """Draw a line over equally spaced numbers, since most columns are too skewed for a scale of values."""
     drawing = Drawing(words, height=_HIGH, width=_WIDE)
     knots = sorted(point for point in points if not isinstance(point.entry, str))
     other = next((point for point in points if isinstance(point.entry, str)), None)
-    marks = _marks(most)
-    left, right = _LETTER * max(len(_factor(mark)) for mark in marks) + 16, _WIDE - (84.0 if other else 12.0)
+    marks = pushes.marks(most)
+    left, right = _LETTER * max(len(pushes.write(mark)) for mark in marks) + 16, _WIDE - (84.0 if other else 12.0)
     top, floor = 26.0, _HIGH - 26.0
     middle, half = (top + floor) / 2, (floor - top) / 2 - 6
     end = _WIDE - 12.0
@@ -328,10 +404,10 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
             drawing.line("axis", x, height(low), x, height(high))
 
     at = [left + (right - left) * (place / max(len(knots) - 1, 1)) for place in range(len(knots))]
-    drawing.text("tick", 4, 13, f"↑ more likely {shorten(towards)}", "start")
+    drawing.text("tick", 4, 13, f"↑ {shorten(pushes.more, 30)}", "start")
     for mark in marks:
         drawing.line("grid" if mark else "axis", left, height(mark), end, height(mark))
-        drawing.text("tick", left - 6, height(mark) + 4.5, _factor(mark), "end")
+        drawing.text("tick", left - 6, height(mark) + 4.5, pushes.write(mark), "end")
     for place, anchor, label in _labels([point.entry for point in knots], at):
         drawing.line("axis", at[place], floor, at[place], floor + 5)
         drawing.text("tick", at[place] + {"end": 8, "middle": 0}[anchor], floor + 20, label, anchor)
@@ -344,22 +420,22 @@ def _line_picture(points: Sequence[_Point], most: float, towards: str, words: Wo
     dots += [("few", one) for one, point in zip(line_of, knots, strict=True) if point.few]
     for css, one in dots:
         drawing.dot(css, *one)
-    parts = [f"{_factor(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
+    parts = [f"{pushes.write(point.value)} at {_entry(point.entry)}" for point in _telling(knots)]
     if other:
         draw_band(right + 44, other)
         drawing.dot("few" if other.few else "main", right + 44, height(other.value))
         drawing.text("tick", right + 44, floor + 20, shorten(other.entry, 8), "middle")
-        parts.append(f"{_factor(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
-    return drawing.svg(f"Odds {', '.join(parts)}.")
+        parts.append(f"{pushes.write(other.value)} where {shorten(other.entry, _LONGEST_NAME)}")
+    return drawing.svg(f"{pushes.of.capitalize()} {', '.join(parts)}.")
 
 
-def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Words) -> Markup:
+def _bar_picture(points: Sequence[_Point], most: float, pushes: _Pushes, words: Words) -> Markup:
     """Draw bars to both sides. The name of each bar stands on the opposite side."""
     shown = sorted(sorted(points, key=lambda one: -abs(one.value))[:_BARS], key=lambda one: -one.value)
     height = 24 + 21 * len(shown) + 2
     drawing = Drawing(words, height=height, width=_WIDE)
-    drawing.text("tick", 4, 13, "← less likely", "start")
-    drawing.text("tick", _WIDE - 4, 13, f"more likely {shorten(towards, 13)} →", "end")
+    drawing.text("tick", 4, 13, f"← {pushes.less}", "start")
+    drawing.text("tick", _WIDE - 4, 13, f"{shorten(pushes.more, 25)} →", "end")
     parts = []
     for place, (entry, value, half, few) in enumerate(shown):
         y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
@@ -371,23 +447,13 @@ def _bar_picture(points: Sequence[_Point], most: float, towards: str, words: Wor
             end = min(length + reach, 104.0)
             start = max(length - reach, -5.0)
             drawing.line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
-        drawing.text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, _factor(value), near)
+        drawing.text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, pushes.write(value), near)
         drawing.text("plain", _MIDDLE - side * 7, y + 12, shorten(_entry(entry)) + _MARK * few, far)
-        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {_factor(value)}")
+        parts.append(f"{shorten(_entry(entry), _LONGEST_NAME)} {pushes.write(value)}")
     drawing.line("axis", _MIDDLE, 20, _MIDDLE, height)
     if len(points) > len(shown):
         parts.append(f"and {len(points) - len(shown)} more that push less")
-    return drawing.svg(f"Odds for {', '.join(parts)}.")
-
-
-def _most(effects: Iterable[dict[str, Any]]) -> float:
-    """Return the end of a scale: the largest push or, if there is room, the end of the longest band.
-
-    The scale has a minimum, so that pure noise does not look like an effect.
-    """
-    shown = list(effects)
-    largest = max([math.log(1.2), *(abs(value) for one in shown for _, (value,) in one["points"])])
-    return max(largest, min(_longest_reach(shown), _ROOM * largest))
+    return drawing.svg(f"{pushes.of.capitalize()} for {', '.join(parts)}.")
 
 
 def _longest_reach(effects: Iterable[RecordPart]) -> float:
@@ -398,13 +464,6 @@ def _longest_reach(effects: Iterable[RecordPart]) -> float:
         for (_, (value,)), (deviation,) in zip(one["points"], one.get("deviations") or [], strict=False)
     ]
     return max(reaches, default=0.0)
-
-
-def _marks(most: float) -> list[float]:
-    """Return pushes by round factors that mark a scale, from the highest down."""
-    factors = [*_ROUND, *(digit * 10.0**power for power in range(1, 305) for digit in (1, 2, 5))]
-    high, low = (max(math.log(one) for one in factors if math.log(one) <= most * part) for part in (1, 0.5))
-    return [high, low, 0.0, -low, -high]
 
 
 def _labels(knots: Sequence[float], at: Sequence[float]) -> list[tuple[int, str, str]]:
@@ -546,6 +605,11 @@ _WORDS_OF_OUTPUT = {
     "logarithm": _Words(
         "logarithm of the number", _OF_NUMBER[0], "Blue: larger. Brown: smaller. 0.1 makes it about a tenth larger."
     ),
+    "log hazard": _Words(
+        "logarithm of the hazard, relative to the public mean",
+        "What makes the event come sooner and later",
+        "Blue: sooner. Brown: later. 0.1 makes the hazard about a tenth larger.",
+    ),
 }
 
 
@@ -562,7 +626,8 @@ def waterfall(
 
     Each step is a column with its entry, what the column adds to the output, and the standard deviation of that by
     known noise. A deviation of 0 draws no band. The `output` is one of these: ``"odds"`` of one of two classes (as a
-    probability, too), ``"logit"`` of one of several classes, ``"mean"`` of a number, ``"logarithm"`` of a number.
+    probability, too), ``"logit"`` of one of several classes, ``"mean"`` of a number, ``"logarithm"`` of a number,
+    ``"log hazard"`` of an event.
     """
     bars = [_Step(label, contribution, BAND * deviation) for label, contribution, deviation in steps]
     ends = [base]

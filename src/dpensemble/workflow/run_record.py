@@ -97,6 +97,9 @@ def run_record(
 
 def _in_declared_order(effects: list[dict[str, Any]], present: list[Any], declared: list[Any]) -> list[dict[str, Any]]:
     """Return effects on classes in the order of the declared classes, which the record uses."""
+    if not declared:
+        # A number, or a risk.
+        return effects
     places = [present.index(label) for label in declared]
 
     def moved(values: list[float]) -> list[float]:
