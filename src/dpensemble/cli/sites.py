@@ -112,13 +112,18 @@ def status(given: dict[str, JSON]) -> None:
         f"This is {seen['name']}, whose fingerprint is {seen['fingerprint']}.",
         *(f"{name} joined with the fingerprint {own}." for name, own in seen["joined"].items()),
         f"Approved: {', '.join(seen['approved']) or 'nobody'}. Trusted here: {', '.join(seen['trusted']) or 'nobody'}.",
-        f"Attempt {seen['attempts']} of {seen['most_attempts']}, {seen['opened_sums']} sums are open, and this site "
-        f"was charged for {len(seen['charges'])}.",
+        f"{_attempt(seen)}, {seen['opened_sums']} sums are open, and this site was charged for {len(seen['charges'])}.",
         *(f"Attempt {one} was lost by {', '.join(names)}." for one, names in seen["lost"].items()),
         *seen["problems"],
         "The model is there." if seen["done"] else "The model is not there yet.",
     ]
     _print(seen, words, given["as_json"])
+
+
+def _attempt(seen: dict[str, JSON]) -> str:
+    if not seen["attempts"]:
+        return f"No attempt has begun (up to {seen['most_attempts']} are agreed)"
+    return f"Attempt {seen['attempts']} of {seen['most_attempts']}"
 
 
 def serve(given: dict[str, JSON]) -> None:

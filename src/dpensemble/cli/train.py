@@ -402,7 +402,10 @@ def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
     """Return the user's tables with times until an event. Raise if options that declare them are incomplete."""
     missing = [f"--{name}" for name in ("private", "public", "time", "event", "bins") if own.get(name) is None]
     if missing:
-        raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on times until an event.")
+        raise InvalidParameterError(
+            f"{' and '.join(missing)} must be given to train on times until an event, such as --time days --event "
+            "status=1 --bins 30,90,365."
+        )
     if any(names_source(one) or Workers.is_table(Path(one)) for one in own["private"]):
         raise InvalidParameterError(
             "private is a database or a stream, but times until an event are read into memory: write them to a file, "

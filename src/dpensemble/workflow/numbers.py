@@ -78,6 +78,10 @@ class NumberColumns:
         try:
             ends = student.predict_interval(rows, self.coverage, guaranteed=self.proven)
         except InvalidParameterError as error:
+            if error.parameter == "coverage" and self.proven:
+                raise InvalidParameterError(
+                    str(error).replace("(guaranteed=False)", "(leave --proven out)"), parameter="coverage"
+                ) from None
             if error.parameter != "guaranteed":
                 raise
             raise InvalidParameterError(
