@@ -190,6 +190,10 @@ def test_competing_events_have_incidences_that_add_up(folder):
     page = (folder / "run" / "report.html").read_text()
     assert "Chance of each kind of event" in page
     assert "free of any event" in page
+    # The first screen is about the event of interest.
+    chance = f"{100 * first[-1]:.1f}%"
+    assert "Had “status is 1” by" in page
+    assert chance in page[: page.index("What must not be concluded")]
     assert "incidence 2 chance" in (folder / "run" / "life-table.csv").read_text()
 
 

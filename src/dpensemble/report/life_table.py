@@ -52,7 +52,7 @@ def life_table_view(record: RunRecord) -> RecordPart | None:
     competing = _competing(table)
     return {
         "what": list(_what(record, table)),
-        "at": [_when(table, time) for time in table["at"]],
+        "heads": [f"{_shown(table).capitalize()} {_when(table, time)}" for time in table["at"]],
         "rows": [(_name(curve), *_summary(table, curve)) for curve in curves],
         "has_strata": len(curves) > 1,
         "test": _test_in_words(table),
@@ -86,8 +86,9 @@ def life_table_lines(record: RunRecord) -> Iterator[str]:
         return
     for curve in table["curves"]:
         median, shares = _summary(table, curve)
-        known = [f"{share} at {_when(table, time)}" for time, share in zip(table["at"], shares, strict=True)]
-        yield f"{_name(curve)}: {_free(table)} {', '.join(known)}. Half had the event by: {median}."
+        known = [f"{_when(table, time)} {share}" for time, share in zip(table["at"], shares, strict=True)]
+        half = "any event" if _competing(table) else "the event"
+        yield f"{_name(curve)}: {_shown(table)} {', '.join(known)}. Half had {half} by: {median}."
     if (test := _test_in_words(table)) is not None:
         yield test
     yield from _ends(table)
@@ -100,6 +101,11 @@ def _name(curve: RecordPart) -> str:
 
 def _free(table: RecordPart) -> str:
     return f"free of {'any' if _competing(table) else 'the'} event"
+
+
+def _shown(table: RecordPart) -> str:
+    """Return what shares on the first screen are of: of events that compete, those who had the first kind."""
+    return f"had “{table['what']}” by" if _competing(table) else "free of the event at"
 
 
 def _competing(table: RecordPart) -> bool:
@@ -122,11 +128,11 @@ def _what(record: RunRecord, table: RecordPart) -> Iterator[str]:
     if len(curves) > 1:
         yield f"It has {len(curves)} strata, whose values were declared. Their sizes are released with noise."
     if _competing(table):
-        yield "Events compete: a curve shows who is free of all of them, and each kind of event has its own chance."
+        yield "Events compete: each kind has its own chance, and a curve shows who is free of all of them."
 
 
 def _summary(table: RecordPart, curve: RecordPart) -> tuple[str, list[str]]:
-    """Return by when half had the event, and shares without the event at declared times, with intervals, in words."""
+    """Return by when half had the event, and shares with or without the event at declared times, in words."""
     median, low, high = curve["median"]
     last = curve["times"][-1] if curve["times"] else None
     if median is None:
@@ -142,6 +148,8 @@ def _share(curve: RecordPart, time: float) -> str:
     if time not in curve["times"]:
         return "not shown"
     place = curve["times"].index(time)
+    if len(curve["incidence"]) > 1:
+        return _with_band(*(curve["incidence"][0][name][place] for name in _OF_KIND))
     return _with_band(curve["survival"][place], curve["low"][place], curve["high"][place])
 
 
@@ -160,9 +168,7 @@ def _test_in_words(table: RecordPart) -> str | None:
         if test["p_value"] < _SIGNIFICANT
         else "no difference of strata is shown, which does not prove that there is none"
     )
-    of = (
-        f" of code {' or '.join(table['codes']['event'])}, with other events as censorings" if _competing(table) else ""
-    )
+    of = f" of “{table['what']}”, with other events as censorings" if _competing(table) else ""
     return f"Log-rank test{of}, with the noise in its variance: {chance}; {shows}."
 
 
