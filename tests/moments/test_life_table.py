@@ -224,7 +224,7 @@ def test_curves_fall_and_lie_within_bands():
         ([], "has 0 entries"),
         ([30, 20], "must ascend"),
         ([30, 30], "must ascend"),
-        ([0, 30], "bins=0"),
+        ([0, 30], "the first bin begins at 0"),
         ([30, math.inf], "bins=inf"),
         (5, "is not a list"),
         (list(range(1, 300)), "has 299 entries"),

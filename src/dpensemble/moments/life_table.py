@@ -52,6 +52,10 @@ _ITERATIONS, _TOLERANCE, _LEAST_STEP = 40, 1e-4, 1e-3
 _DRAWS = 4000
 
 
+# The earliest end of a bin.
+_LEAST_END = 1e-12
+
+
 def checked_ends(bins: Sequence[float]) -> Floats:
     """Return the ends of all bins, ascending. The last one is the horizon.
 
@@ -68,7 +72,7 @@ def checked_ends(bins: Sequence[float]) -> Floats:
     try:
         if isinstance(bins, Iterator):
             raise TypeError("an iterator can be read once only")
-        ends = np.array([real_between("bins", one, 1e-12, 1e12) for one in bins])
+        ends = np.array([real_between("bins", one, -1e12, 1e12) for one in bins])
     except TypeError as error:
         raise InvalidParameterError(
             f"bins={bins!r} is not a list of times: give the end of each bin, such as [30, 90, 180, 365].",
@@ -78,6 +82,12 @@ def checked_ends(bins: Sequence[float]) -> Floats:
         raise InvalidParameterError(
             f"bins={list(bins)!r} has {len(ends)} entries: give the ends of 2 to {MOST_BINS} bins, such as "
             "[30, 90, 180, 365].",
+            parameter="bins",
+        )
+    if ends[0] < _LEAST_END:
+        raise InvalidParameterError(
+            f"bins={list(bins)!r} begins at {ends[0]:g}: the first bin begins at 0, so give the end of each bin after "
+            "0, such as [30, 90, 180, 365].",
             parameter="bins",
         )
     if not (np.diff(ends) > 0).all():
