@@ -30,6 +30,15 @@ _LARGEST_GROUP = 8 * 10**9
 _BUFFER = 2**20
 
 
+#: The column of a target, or several columns that are read together.
+Columns = str | Sequence[str]
+
+
+def names_in(target: Columns) -> tuple[str, ...]:
+    """Return the names of the columns of a target."""
+    return (target,) if isinstance(target, str) else tuple(target)
+
+
 class _InBlocks(Protocol):
     """A table whose columns can be read in blocks."""
 
