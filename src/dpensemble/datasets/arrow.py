@@ -5,7 +5,7 @@ A table in Parquet is one file or a folder of parts. DuckDB, Polars and drivers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -37,6 +37,23 @@ Columns = str | Sequence[str]
 def names_in(target: Columns) -> tuple[str, ...]:
     """Return the names of the columns of a target."""
     return (target,) if isinstance(target, str) else tuple(target)
+
+
+def targets_of(table: Rows, target: Columns) -> Rows:
+    """Return labels as they are stored, or a table of the columns that are read together."""
+    return labels_of(table[target]) if isinstance(target, str) else table[list(target)]
+
+
+def _purposes(target: Columns, unit: str | None) -> list[tuple[str, str]]:
+    """Return each column that a source names, and what for."""
+    return [*(("target", name) for name in names_in(target)), *([] if unit is None else [("unit", unit)])]
+
+
+def require_columns(table: str, columns: Collection[str], target: Columns, unit: str | None) -> None:
+    """Raise if a table lacks a column of the target or of units."""
+    for parameter, name in _purposes(target, unit):
+        if name not in columns:
+            raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
 
 
 class _InBlocks(Protocol):
@@ -130,8 +147,8 @@ class ParquetBlocks:
     ----------
     path : path
         As for `ParquetTable`. Private.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. A unit's records may be in any parts.
     drop : sequence of str
@@ -163,7 +180,7 @@ class ParquetBlocks:
     def __init__(
         self,
         path: Path | str,
-        target: str,
+        target: Columns,
         *,
         unit: str | None = None,
         drop: Sequence[str] = (),
@@ -171,19 +188,17 @@ class ParquetBlocks:
         keep_bad: bool = False,
     ) -> None:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in self._table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        require_columns(str(path), self._table.columns, target, unit)
         if unit is not None:
             self._table.require_unit(unit)
-        self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
+        self._features = [name for name in self._table.columns if name not in (*names_in(target), unit, *drop)]
         self.n_records = self._table.n_rows
         self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
-        for block in self._table.blocks([*self._features, self._target], self._rows):
-            yield block[self._features], labels_of(block[self._target])
+        for block in self._table.blocks([*self._features, *names_in(self._target)], self._rows):
+            yield block[self._features], targets_of(block, self._target)
 
 
 class _UnitNumbers:
@@ -303,8 +318,8 @@ class ArrowBlocks:
     source : object or callable
         An object with ``__arrow_c_stream__`` that can be read several times, such as a table of Arrow or Polars, or a
         relation of DuckDB. Or a function that opens a new stream, such as a reader of record batches, at every call.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. ``fit_blocks`` then protects units. The stream must have the same
         order in every round, or it raises.
@@ -339,7 +354,7 @@ class ArrowBlocks:
     def __init__(
         self,
         source: Rows,
-        target: str,
+        target: Columns,
         *,
         unit: str | None = None,
         drop: Sequence[str] = (),
@@ -350,12 +365,12 @@ class ArrowBlocks:
         with self._open() as reader:
             schema = reader.schema
         self.columns = list(schema.names)
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and self.columns.count(name) != 1:
+        for parameter, name in _purposes(target, unit):
+            if self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         if unit is not None:
             require_id_type(f"unit={unit!r}", schema.field(unit).type)
-        self._features = [name for name in self.columns if name not in (target, unit, *drop)]
+        self._features = [name for name in self.columns if name not in (*names_in(target), unit, *drop)]
         self._unit, self._numbers = unit, _UnitNumbers()
         self.units = None if unit is None else _unit_numbers(self, unit, keep_bad, self._numbers)
 
@@ -399,7 +414,7 @@ class ArrowBlocks:
         """Yield records and their labels, block by block. Raise if units come in another order than in `units`."""
         of_units = [] if self._unit is None else [self._unit]
         start = 0
-        for block in self.blocks([*self._features, self._target, *of_units], self._rows):
+        for block in self.blocks([*self._features, *names_in(self._target), *of_units], self._rows):
             if self._unit is not None and self.units is not None:
                 numbers = self._numbers.of(block[self._unit])
                 # In another order, records of one person would count as those of several.
@@ -409,7 +424,7 @@ class ArrowBlocks:
                         "give a stored copy."
                     )
             start += len(block)
-            yield block[self._features], labels_of(block[self._target])
+            yield block[self._features], targets_of(block, self._target)
 
 
 class ArrowPart:
@@ -419,7 +434,7 @@ class ArrowPart:
     arguments. Rows of files have `fixed_places`, and can be held back.
     """
 
-    def __init__(self, source: Rows, target: str, *, unit: str | None = None, fixed_places: bool = False) -> None:
+    def __init__(self, source: Rows, target: Columns, *, unit: str | None = None, fixed_places: bool = False) -> None:
         self.fixed_places = fixed_places
         self._blocks = ArrowBlocks(source, target)
         if unit is not None:

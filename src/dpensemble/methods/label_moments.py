@@ -340,10 +340,23 @@ def records_of_blocks(
 
     Labels are of the method's classes, unless the range of a `number` is declared.
     """
+    public, numbers = public_of_blocks(method, X_public, public_units)
+    records, has_units = checked_records(method, read, row_check(method, public, number), n_records, units)
+    return records, public, PublicUnits(numbers, private=has_units)
+
+
+def public_of_blocks(method: Rows, X_public: Rows, public_units: ArrayLike | None) -> tuple[Rows, Integers | None]:
+    """Return checked public rows, whose columns private rows in blocks have, and the numbers of their units."""
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
-    check = row_check(method, public, number)
+    return public, numbers
+
+
+def checked_records(
+    method: Rows, read: Read | RowSource, check: RowCheck, n_records: int | None, units: ArrayLike | None
+) -> tuple[CheckedRecords, bool]:
+    """Pass over the records of `fit_blocks` once. Return them, and whether several may be one unit."""
     if callable(read):
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
@@ -357,10 +370,10 @@ def records_of_blocks(
         )
     else:
         source, units = read, read.unit
-    records, whose = CheckedRecords.of_source(source, check), PublicUnits(numbers, private=units is not None)
+    records = CheckedRecords.of_source(source, check)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
-    return records, public, whose
+    return records, units is not None
 
 
 def row_check(method: Rows, public: Rows, number: NumberRange | None = None, units: Units | None = None) -> RowCheck:

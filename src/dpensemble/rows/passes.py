@@ -81,8 +81,9 @@ class UnitCounts:
     def of_several(self) -> UnitCounts:
         """The units that have several records. All others have the weight 1."""
         several = self.counts > 1
-        ranked = [None if one is None else one[several] for one in (self.ranks, self.sharing)]
-        return UnitCounts(self.hashes[several], self.counts[several], *ranked)
+        if self.ranks is None or self.sharing is None:
+            return UnitCounts(self.hashes[several], self.counts[several])
+        return UnitCounts(self.hashes[several], self.counts[several], self.ranks[several], self.sharing[several])
 
     def weights(self, units: ArrayLike, ranks: Ranks | None = None) -> Floats:
         """Return each record's share of its unit. `ranks` are those of the records, if units have any."""
