@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from injected import PRIVATE_TEXT, UNCAUGHT, Fault, as_json, in_child, run
+from results import charges, differences, leftovers, names, release
 from runs import DATA_SET, RandomRun, random_run
 from tables import write_tables
 
@@ -21,7 +22,6 @@ from dpensemble._files import signature_of
 from dpensemble.cli import main
 from dpensemble.server import Ledger
 from dpensemble.server.witness import Witness
-from results import charges, differences, leftovers, names, release
 
 _KILLED, _DONE, _REFUSED = -9, 0, 2
 _WITHOUT_RELEASE = ("no query was answered", "the labels asked for cost more than")

@@ -30,7 +30,7 @@ from dpensemble.cli.options import METHODS, Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
-from dpensemble.datasets.arrow_sources import ArrowSource, names_source
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.formats import RULES, entry_rules
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.engine.run import uncounted
@@ -403,12 +403,6 @@ def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
     missing = [f"--{name}" for name in ("private", "public", "time", "event", "bins") if own.get(name) is None]
     if missing:
         raise InvalidParameterError(f"{' and '.join(missing)} must be given to train on times until an event.")
-    if any(names_source(one) or Workers.is_table(Path(one)) for one in own["private"]):
-        raise InvalidParameterError(
-            "private is a database or a stream, but times until an event are read into memory: write them to a file, "
-            "such as .parquet.",
-            parameter="private",
-        )
     named = {name: own[name] for name in ("time", "event", "bins", "censored", "competing", "at", "time_unit")}
     times = DeclaredTimes.of_options(**named)
     return _checked_files(own, target=times.event, classes=times.codes, times=times)

@@ -5,6 +5,7 @@ A table in Parquet is one file or a folder of parts. DuckDB, Polars and drivers 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -24,6 +25,8 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 #: Rows that are in memory at a time.
 ROWS_AT_ONCE = 2**16
 _ENDINGS = (".parquet", ".pq")
+# Names of types of dates, times of day and durations.
+_DATES = re.compile(r"date|time|duration|interval|month|year", re.IGNORECASE)
 # Most bytes of a row group once it is unpacked.
 _LARGEST_GROUP = 8 * 10**9
 # Columns are read through a buffer of this many bytes, not by whole row groups.
@@ -54,6 +57,17 @@ def require_columns(table: str, columns: Collection[str], target: Columns, unit:
     for parameter, name in _purposes(target, unit):
         if name not in columns:
             raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
+
+
+def require_no_dates(table: str, column: str, kind: object) -> None:
+    """Raise if a column of times until an event is declared to hold dates, times of day or durations.
+
+    `kind` is a type of Arrow, of pandas or of Spark. Entries of such a column would all be bad.
+    """
+    if _DATES.match(str(kind)):
+        raise DataError(
+            f"column {column!r} of {table} holds dates or durations: write numbers, such as days since a public date."
+        )
 
 
 class _InBlocks(Protocol):
@@ -105,14 +119,9 @@ class ParquetTable:
 
     def require_no_dates(self, column: str) -> None:
         """Raise if the type of a column, in any part, is that of dates, times of day or durations."""
-        import pyarrow as pa  # noqa: PLC0415  takes long to import
-
         for types in self._types:
-            if column in types and pa.types.is_temporal(types[column]):
-                raise DataError(
-                    f"column {column!r} of {self.path} holds dates or durations: write numbers, such as days since a "
-                    "public date."
-                )
+            if column in types:
+                require_no_dates(str(self.path), column, types[column])
 
     @property
     def files(self) -> list[Path]:
@@ -189,6 +198,8 @@ class ParquetBlocks:
     ) -> None:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
         require_columns(str(path), self._table.columns, target, unit)
+        if not isinstance(target, str):
+            self._table.require_no_dates(target[-1])
         if unit is not None:
             self._table.require_unit(unit)
         self._features = [name for name in self._table.columns if name not in (*names_in(target), unit, *drop)]
@@ -370,6 +381,8 @@ class ArrowBlocks:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         if unit is not None:
             require_id_type(f"unit={unit!r}", schema.field(unit).type)
+        if not isinstance(target, str):
+            require_no_dates("the stream", target[-1], schema.field(target[-1]).type)
         self._features = [name for name in self.columns if name not in (*names_in(target), unit, *drop)]
         self._unit, self._numbers = unit, _UnitNumbers()
         self.units = None if unit is None else _unit_numbers(self, unit, keep_bad, self._numbers)

@@ -35,7 +35,15 @@ from dpensemble._same_code import other_versions, require_unchanged, versions
 from dpensemble._units import require_id_type
 from dpensemble._work import bars_are_shown, pass_bar, private_workers
 from dpensemble.clusters.cluster import active_cluster, is_here
-from dpensemble.datasets.arrow import ROWS_AT_ONCE, Columns, ParquetTable, names_in, require_columns, rows_without
+from dpensemble.datasets.arrow import (
+    ROWS_AT_ONCE,
+    Columns,
+    ParquetTable,
+    names_in,
+    require_columns,
+    require_no_dates,
+    rows_without,
+)
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -123,6 +131,8 @@ class ParquetParts:
         table = ParquetTable(path)
         self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
         require_columns(str(path), table.columns, target, unit)
+        if not isinstance(target, str):
+            table.require_no_dates(target[-1])
         if unit is not None:
             table.require_unit(unit)
         others = [name for name in (columns or table.columns) if name not in (*names_in(target), unit)]
@@ -187,6 +197,8 @@ class DaskParts:
 
     def __init__(self, frame: Rows, target: Columns, *, unit: str | None = None) -> None:
         require_columns("the frame", frame.columns, target, unit)
+        if not isinstance(target, str):
+            require_no_dates("the frame", target[-1], frame.dtypes[target[-1]])
         if unit is not None:
             # The declared type. A partition of another type is refused when it is read.
             require_id_type(f"unit={unit!r}", frame.dtypes[unit])
@@ -421,6 +433,8 @@ class SparkParts:
 
     def __init__(self, frame: Rows, target: Columns, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
         require_columns("the DataFrame", frame.columns, target, unit)
+        if not isinstance(target, str):
+            require_no_dates("the DataFrame", target[-1], dict(frame.dtypes)[target[-1]])
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self
@@ -91,21 +91,6 @@ class TimesReader:
         # A table in parts may have more columns.
         strata = {name: X[name] for name in self.declared.strata or () if is_table(X) and name in X}
         return self.declared.checked_rows(time, event, strata or None)
-
-
-@dataclass(frozen=True, eq=False)
-class _BlocksOfTimes:
-    """A reader of blocks of strata and times, where None stands for no strata."""
-
-    read: Read
-
-    @property
-    def units(self) -> Rows:
-        """Units of a reader that knows them."""
-        return getattr(self.read, "units", None)
-
-    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
-        return ((y if strata is None else strata, y) for strata, y in self.read())
 
 
 # Words in the names of a first and of a second field that are the wrong way round.
@@ -434,7 +419,6 @@ class LifeTable(BaseEstimator):
         self.check()
         with guarded_fit(self, ledger):
             check = RowCheck(None, np.arange(self.n_classes), True, times=TimesReader(clone(self)))
-            read = _BlocksOfTimes(read) if callable(read) else read
             records, has_units = checked_records(self, read, check, n_records, units)
             self.result_ = run_steps(_LifeTableSteps(self, records, fewest_units, has_units=has_units))
         return self

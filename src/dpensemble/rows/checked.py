@@ -252,6 +252,8 @@ class RowCheck:
         for table in tables:
             X, y, ids = columns_of(table, self.target, self.unit)
             y = y if self.target is None else as_pandas("y", y)
+            # A life table without strata has no rows but times.
+            X = y if X is None and self.form is None else X
             if ids is not None and self.unit is None:
                 raise DataError("a source gives units although its unit is None: name the column, or give no units.")
             if len(X) != len(y):

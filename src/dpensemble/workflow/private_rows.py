@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._entries import Integers, Rows
+from dpensemble._entries import Integers, Rows, is_table
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.arrow import ArrowBlocks, files_of, stacked, state_of
+from dpensemble.datasets.arrow import ArrowBlocks, files_of, names_in, stacked, state_of
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.errors import DataError
 from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted_source, rows_here, source_without
@@ -180,15 +180,13 @@ class PrivateStream:
         return cls(records.n_records, records.units, here, parts, placed)
 
     @classmethod
-    def in_memory(
-        cls, rows: pd.DataFrame, labels: pd.Series, units: Rows, groups: pd.DataFrame | None
-    ) -> PrivateStream:
+    def in_memory(cls, rows: pd.DataFrame, labels: Rows, units: Rows, groups: pd.DataFrame | None) -> PrivateStream:
         """Return records in memory as a stream of two blocks. `groups` are entries of group columns."""
 
         def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
             half = len(rows) // 2
             for part in (slice(0, half), slice(half, None)):
-                yield rows[part], labels[part].to_numpy()
+                yield rows[part], labels[part] if is_table(labels) else labels[part].to_numpy()
 
         entries = pd.DataFrame(index=rows.index) if groups is None else groups
         placed = _RowsInMemory(rows, labels, entries, UnchangedFiles(()))
@@ -249,7 +247,7 @@ class _Written(NamedTuple):
 def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]) -> _Written:
     """Return the private records as they are written, without some columns."""
     if source is None:
-        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
+        blocks = ParquetBlocks(files.private, files.targets, unit=files.unit, drop=drop, keep_bad=keep_bad)
         return _Written(blocks.n_records, blocks.units, blocks)
     column = files.target if files.unit is None else files.unit
     if files.unit is not None and files.unit in source.columns:
@@ -258,21 +256,21 @@ def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop
 
     def of(columns: Sequence[str]) -> ArrowBlocks:
         stream = partial(source.stream, columns)
-        return ArrowBlocks(stream, files.target, unit=files.unit, keep_bad=keep_bad)
+        return ArrowBlocks(stream, files.targets, unit=files.unit, keep_bad=keep_bad)
 
     def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
         yield from of([name for name in source.columns if name not in drop])()
 
-    units = None if files.unit is None else of([column, files.target]).units
+    units = None if files.unit is None else of([column, *names_in(files.targets)]).units
     return _Written(n_records, units, read)
 
 
 def _parts(files: TableFiles, conversion: _Conversion, workers: Workers) -> RowSource:
-    others = (files.target, files.unit, *files.drop)
+    others = (*names_in(files.targets), files.unit, *files.drop)
     columns = [name for name in files.private_columns(workers) if name not in others]
     # Errors about columns name them here. A worker only returns a code.
     conversion.features(pd.DataFrame(columns=columns))
-    table = workers.parts(files.private, files.target, files.unit, columns)
+    table = workers.parts(files.private, files.targets, files.unit, columns)
     return converted_source(table, conversion)
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import Label
-from dpensemble._entries import SEVERAL_LABELS, Integers, Rows
+from dpensemble._entries import SEVERAL_LABELS, Integers, Rows, is_table
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._units import named_units, number_units, units_or_none
@@ -117,7 +117,8 @@ class _RowsAndLabels:
         return self.kinds.features("private", rows)
 
     def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
-        entries = pd.Series(entries, dtype=entries.dtype)
+        # Columns that are read together are a table.
+        entries = entries if is_table(entries) else pd.Series(entries, dtype=entries.dtype)
         kinds, keep_bad = self.kinds, self.keep_bad
         table = self.features(rows)
         if not keep_bad:
@@ -130,7 +131,7 @@ class _RowsAndLabels:
         labels = kinds.private_labels(entries)
         if not keep_bad:
             kinds.target.require_block(labels)
-        return table, labels_of(labels)
+        return table, labels if is_table(labels) else labels_of(labels)
 
 
 _MOST_GROUPS = 20
