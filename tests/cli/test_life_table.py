@@ -238,7 +238,7 @@ def test_what_no_curve_can_be_made_of_is_stated_and_not_a_failure(folder, capsys
         (["--unit-name", "patient"], "requires a unit column"),
         (["--ledger", "l.db"], "go together"),
         (["--private", "p.csv"], "names one file twice"),
-        (["--private", "postgresql://host/name"], "in memory"),
+        (["--private", "postgresql://host/name"], "several private tables must be files"),
         (["--epsilon", "-1"], "epsilon=-1"),
         (["--delta", "2"], "delta=2"),
         (["--delta", "0.9"], "delta"),

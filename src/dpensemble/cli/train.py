@@ -245,11 +245,7 @@ def _claimed_folder(
     facts[READING_RULES] = RULES
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
-    # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
-    repeatable = not any(map(Workers.is_table, private)) and (source is None or bool(source.files))
-    # A pipe can be read only once.
-    repeatable &= files is None or not files.pipes
-    command = request.arguments if repeatable else ()
+    command = request.arguments if files is None or Workers.repeatable(files, source) else ()
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)
 
 

@@ -135,7 +135,7 @@ class ParquetParts:
             table.require_no_dates(target[-1])
         if unit is not None:
             table.require_unit(unit)
-        others = [name for name in (columns or table.columns) if name not in (*names_in(target), unit)]
+        others = [name for name in _those(columns, table.columns) if name not in (*names_in(target), unit)]
         named = (*others, *names_in(target), *(() if unit is None else (unit,)))
         self.parts = [part for file in table.files for part in _parts_of(file.absolute(), named)]
         self.n_rows = table.n_rows
@@ -153,6 +153,10 @@ class ParquetParts:
         rest = copy(self)
         rest.parts = [replace(part, held=np.flatnonzero(own)) for part, own in zip(self.parts, marks, strict=True)]
         return rest
+
+
+def _those(columns: Sequence[str] | None, of_table: Sequence[str]) -> Sequence[str]:
+    return of_table if columns is None else columns
 
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
@@ -431,14 +435,16 @@ class SparkParts:
         not those of a session. A server of Spark Connect on another machine must be reached with ``;use_ssl=true``.
     """
 
-    def __init__(self, frame: Rows, target: Columns, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, frame: Rows, target: Columns, *, unit: str | None = None, columns: tuple[str, ...] | None = None
+    ) -> None:
         require_columns("the DataFrame", frame.columns, target, unit)
         if not isinstance(target, str):
             require_no_dates("the DataFrame", target[-1], dict(frame.dtypes)[target[-1]])
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)
-        others = [name for name in (columns or frame.columns) if name not in (*names_in(target), unit)]
+        others = [name for name in _those(columns, frame.columns) if name not in (*names_in(target), unit)]
         self.target, self.unit = target, unit
         self._frame = frame.select(
             *[_quoted(name) for name in (*others, *names_in(target), *(() if unit is None else (unit,)))]
@@ -477,7 +483,7 @@ class ParquetOnSpark:
         target: Columns,
         *,
         unit: str | None = None,
-        columns: tuple[str, ...] = (),
+        columns: tuple[str, ...] | None = None,
     ) -> None:
         self._files = ParquetParts(path, target, unit=unit, columns=columns)
         _require_encryption(session, has_units=unit is not None)

@@ -220,6 +220,21 @@ class PrivateStream:
         return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
 
 
+@dataclass(frozen=True, eq=False)
+class NumberedBlocks:
+    """Reads private records in blocks. Its units are numbers, and -1 stands for a record without a unit.
+
+    A method knows that from the reader's own units only. Among units that a user gives, -1 is an id as any other.
+    """
+
+    source: RowSource
+    units: Integers | None
+
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
+        """Yield rows and targets, block by block."""
+        return rows_here(self.source)
+
+
 def _renumbered(units: Integers) -> Integers:
     """Return units with the numbers 0, 1, 2, and -1 for a record without a unit."""
     present = units >= 0

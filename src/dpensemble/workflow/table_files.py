@@ -117,6 +117,15 @@ class Workers:
             )
         return on_cluster(str(backend or cluster), scheduler)
 
+    @staticmethod
+    def repeatable(files: TableFiles, source: ArrowSource | None) -> bool:
+        """Return whether a run can read the same records again later."""
+        # Nobody can see here whether a table of Spark or of a server is the same.
+        if any(map(Workers.is_table, files.all_private)) or not (source is None or source.files):
+            return False
+        # A pipe can be read only once.
+        return not files.pipes
+
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
         number_of_workers("jobs", self.jobs)
