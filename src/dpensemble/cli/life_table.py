@@ -42,7 +42,8 @@ def run(invocation: Invocation, own: _Options) -> None:
         start = perf_counter()
         declared = _declared(own)
         model, account = declared.model(), account_of(own["ledger"], own["data_set"])
-        files, where = _table_files(own, declared), (own["cluster"], own["scheduler"])
+        engine = None if own["cluster"] is None else own["cluster"].value
+        files, where = _table_files(own, declared), (engine, own["scheduler"])
         with ExitStack() as running:
             source = running.enter_context(Workers.opened_source(own["private"][0]))
             place = running.enter_context(_claimed_folder(invocation, own, files, source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -585,6 +586,13 @@ def recover(
     run_recover(**given, run_command=run_command)
 
 
+class _Engine(StrEnum):
+    """Clusters that sum up private records."""
+
+    DASK = "dask"
+    SPARK = "spark"
+
+
 def lifetable(
     context: typer.Context,
     private: Annotated[
@@ -607,7 +615,7 @@ def lifetable(
     column: Annotated[
         list[str] | None, option(DATA, "How times are written: days=number:1.234,5.", metavar="NAME=KIND")
     ] = None,
-    cluster: Annotated[str | None, option(DATA, "Sum on dask or spark (--scheduler, or here: --jobs).")] = None,
+    cluster: Annotated[_Engine | None, option(DATA, "Sum on dask or spark (--scheduler, or here: --jobs).")] = None,
     scheduler: Annotated[str | None, typer.Option("--scheduler", hidden=True)] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", hidden=True)] = None,
     blank: _Blank = None,
