@@ -6,7 +6,7 @@ A table in Parquet is one file or a folder of parts. DuckDB, Polars and drivers 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -52,14 +52,16 @@ def _purposes(target: Columns, unit: str | None) -> list[tuple[str, str]]:
     return [*(("target", name) for name in names_in(target)), *([] if unit is None else [("unit", unit)])]
 
 
-def require_columns(table: str, columns: Collection[str], target: Columns, unit: str | None) -> None:
-    """Raise if a table lacks a column of the target or of units."""
+def require_columns(table: str, kinds: Mapping[str, object], target: Columns, unit: str | None) -> None:
+    """Raise if a table lacks a column of the target or of units, or has dates as times. `kinds` are its types."""
     for parameter, name in _purposes(target, unit):
-        if name not in columns:
+        if name not in kinds:
             raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
+    if not isinstance(target, str):
+        _require_no_dates(table, target[-1], kinds[target[-1]])
 
 
-def require_no_dates(table: str, column: str, kind: object) -> None:
+def _require_no_dates(table: str, column: str, kind: object) -> None:
     """Raise if a column of times until an event is declared to hold dates, times of day or durations.
 
     `kind` is a type of Arrow, of pandas or of Spark. Entries of such a column would all be bad.
@@ -117,11 +119,16 @@ class ParquetTable:
             if column in types:
                 require_id_type(f"unit={column!r}", types[column])
 
+    def require_columns(self, target: Columns, unit: str | None) -> None:
+        """Raise if the table lacks a column of the target or of units, or has dates as times in any part."""
+        for types in self._types:
+            require_columns(str(self.path), types, target, unit)
+
     def require_no_dates(self, column: str) -> None:
         """Raise if the type of a column, in any part, is that of dates, times of day or durations."""
         for types in self._types:
             if column in types:
-                require_no_dates(str(self.path), column, types[column])
+                _require_no_dates(str(self.path), column, types[column])
 
     @property
     def files(self) -> list[Path]:
@@ -197,9 +204,7 @@ class ParquetBlocks:
         keep_bad: bool = False,
     ) -> None:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
-        require_columns(str(path), self._table.columns, target, unit)
-        if not isinstance(target, str):
-            self._table.require_no_dates(target[-1])
+        self._table.require_columns(target, unit)
         if unit is not None:
             self._table.require_unit(unit)
         self._features = [name for name in self._table.columns if name not in (*names_in(target), unit, *drop)]
@@ -382,7 +387,7 @@ class ArrowBlocks:
         if unit is not None:
             require_id_type(f"unit={unit!r}", schema.field(unit).type)
         if not isinstance(target, str):
-            require_no_dates("the stream", target[-1], schema.field(target[-1]).type)
+            _require_no_dates("the stream", target[-1], schema.field(target[-1]).type)
         self._features = [name for name in self.columns if name not in (*names_in(target), unit, *drop)]
         self._unit, self._numbers = unit, _UnitNumbers()
         self.units = None if unit is None else _unit_numbers(self, unit, keep_bad, self._numbers)

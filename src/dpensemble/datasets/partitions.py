@@ -41,7 +41,6 @@ from dpensemble.datasets.arrow import (
     ParquetTable,
     names_in,
     require_columns,
-    require_no_dates,
     rows_without,
 )
 from dpensemble.datasets.frames import exact_frame
@@ -130,9 +129,7 @@ class ParquetParts:
     ) -> None:
         table = ParquetTable(path)
         self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
-        require_columns(str(path), table.columns, target, unit)
-        if not isinstance(target, str):
-            table.require_no_dates(target[-1])
+        table.require_columns(target, unit)
         if unit is not None:
             table.require_unit(unit)
         others = [name for name in _those(columns, table.columns) if name not in (*names_in(target), unit)]
@@ -200,9 +197,7 @@ class DaskParts:
     """
 
     def __init__(self, frame: Rows, target: Columns, *, unit: str | None = None) -> None:
-        require_columns("the frame", frame.columns, target, unit)
-        if not isinstance(target, str):
-            require_no_dates("the frame", target[-1], frame.dtypes[target[-1]])
+        require_columns("the frame", dict(frame.dtypes), target, unit)
         if unit is not None:
             # The declared type. A partition of another type is refused when it is read.
             require_id_type(f"unit={unit!r}", frame.dtypes[unit])
@@ -438,9 +433,7 @@ class SparkParts:
     def __init__(
         self, frame: Rows, target: Columns, *, unit: str | None = None, columns: tuple[str, ...] | None = None
     ) -> None:
-        require_columns("the DataFrame", frame.columns, target, unit)
-        if not isinstance(target, str):
-            require_no_dates("the DataFrame", target[-1], dict(frame.dtypes)[target[-1]])
+        require_columns("the DataFrame", dict(frame.dtypes), target, unit)
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)

@@ -334,23 +334,18 @@ def records_of_blocks(
     units: ArrayLike | None,
     public_units: ArrayLike | None,
     *,
-    number: NumberRange | None = None,
+    check: Callable[[Rows], RowCheck] | None = None,
 ) -> tuple[CheckedRecords, Rows, PublicUnits]:
     """Check the arguments of `fit_blocks`, and pass over the records once. Return them, public rows and their units.
 
-    Labels are of the method's classes, unless the range of a `number` is declared.
+    Labels are of the method's classes, unless `check` takes public rows and returns another check.
     """
-    public, numbers = public_of_blocks(method, X_public, public_units)
-    records, has_units = checked_records(method, read, row_check(method, public, number), n_records, units)
-    return records, public, PublicUnits(numbers, private=has_units)
-
-
-def public_of_blocks(method: Rows, X_public: Rows, public_units: ArrayLike | None) -> tuple[Rows, Integers | None]:
-    """Return checked public rows, whose columns private rows in blocks have, and the numbers of their units."""
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
-    return public, numbers
+    of_rows = row_check(method, public) if check is None else check(public)
+    records, has_units = checked_records(method, read, of_rows, n_records, units)
+    return records, public, PublicUnits(numbers, private=has_units)
 
 
 def checked_records(

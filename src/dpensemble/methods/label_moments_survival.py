@@ -25,11 +25,10 @@ from dpensemble.engine.result import Result
 from dpensemble.engine.run import compared_once, guarded_fit, run_steps
 from dpensemble.errors import DataError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget
-from dpensemble.methods.label_moments import checked_records, public_of_blocks
+from dpensemble.methods.label_moments import records_of_blocks
 from dpensemble.methods.label_moments_regressor import OneMapSteps
 from dpensemble.methods.life_table import LifeTable, TimesAndEnds, TimesReader
 from dpensemble.moments.life_table import checked_ends
-from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.moments.survival import LearnedSurvival, SurvivalFunction, cells_of_times, release_and_fit_survival
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
@@ -271,12 +270,14 @@ class LabelMomentsSurvival(ReadsTables):
         with guarded_fit(self, ledger):
             rows = PreparedRows(self, X_public)
             rows.warn(units, read)
-            public, whose = public_of_blocks(self, rows.X_public, public_units)
-            check = replace(self._row_check(public, kinds), times=_CellsReader(declared))
-            records, has_units = checked_records(self, rows.blocks(read), check, n_records, units)
-            shown = PublicUnits(whose, private=has_units)
+
+            def check(public: Rows) -> RowCheck:
+                return replace(self._row_check(public, kinds), times=_CellsReader(declared))
+
+            given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
+            records, public, whose = records_of_blocks(self, *given, check=check)
             n_units = integer_between("n_records", records.n_units, 1, 2**40)
-            steps = _SurvivalSteps.of(self, records, public, shown, n_units, fewest_units)
+            steps = _SurvivalSteps.of(self, records, public, whose, n_units, fewest_units)
             steps.kinds = kinds
             self.result_ = run_steps(steps)
             rows.publish(self)

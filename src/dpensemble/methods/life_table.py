@@ -38,7 +38,7 @@ from dpensemble.moments.life_table import (
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, sorted_classes
-from dpensemble.rows.checked import Ranks, RowCheck, TableForm, UnitsByPlace, numbers_or_nan
+from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace, numbers_or_nan
 from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords, UnitCounts
 from dpensemble.rows.source import Read, RowSource
 
@@ -65,7 +65,7 @@ class TimesAndEnds(NamedTuple):
 
     table: Rows
     targets: Integers
-    ranks: Ranks
+    ranks: NDArray[np.uint8]
 
     def units(self, owners: Owners) -> UnitsByPlace | None:
         """Return units in which one record of each weighs 1: its first event, or without events its last time.
@@ -87,7 +87,7 @@ class TimesReader:
 
     def __call__(self, X: Rows, y: Rows) -> TimesAndEnds:
         """Return times and classes. Rows have the columns of strata, and targets an event and its time."""
-        event, time = event_and_time(y)
+        event, time = _event_and_time(y)
         # A table in parts may have more columns.
         strata = {name: X[name] for name in self.declared.strata or () if is_table(X) and name in X}
         return self.declared.checked_rows(time, event, strata or None)
@@ -97,7 +97,7 @@ class TimesReader:
 _SWAPPED = ("time", "duration", "day", "week", "month", "year"), ("event", "status", "cens", "death", "died", "dead")
 
 
-def event_and_time(y: Rows) -> tuple[Rows, Rows]:
+def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
     """Return both fields of a structured array, or both columns of a table. Only declared types are judged."""
     if is_table(y) and len(y.columns) == 2:
         event, time = (y.iloc[:, place] for place in range(2))

@@ -56,8 +56,8 @@ _RANGES = (
     ". To predict a number, declare its range (LabelMomentsRegressor, or train --range), or cut the number into ranges"
 )
 _Mask = NDArray[np.bool_]
-#: Bytes of each record, shape (n_records, 16), whose order is that in which records of a unit count.
-Ranks = NDArray[np.uint8]
+# Bytes of each record, shape (n_records, 16), whose order is that in which records of a unit count.
+_Ranks = NDArray[np.uint8]
 
 
 class CheckedBlock(NamedTuple):
@@ -71,7 +71,7 @@ class CheckedBlock(NamedTuple):
     targets: Integers
     weights: Floats
     units: ArrayLike | None = None
-    ranks: Ranks | None = None
+    ranks: _Ranks | None = None
 
     def split(self, rows: int) -> Iterator[CheckedBlock]:
         """Yield the records in blocks of at most that many rows."""
@@ -211,7 +211,7 @@ class TimesOfRows(Protocol):
         ...
 
     @property
-    def ranks(self) -> Ranks:
+    def ranks(self) -> _Ranks:
         """The order in which records of a unit count."""
         ...
 
@@ -219,7 +219,7 @@ class TimesOfRows(Protocol):
 class Shares(Protocol):
     """How the records of a unit share its weight, from a pass over all of them. Private."""
 
-    def weights(self, units: ArrayLike, ranks: Ranks | None) -> Floats:
+    def weights(self, units: ArrayLike, ranks: _Ranks | None) -> Floats:
         """Return each record's share of its unit."""
         ...
 
@@ -286,7 +286,7 @@ class RowCheck:
         own = None if ranks is None else ranks[present]
         return CheckedBlock(rows[present], targets[present], weights[present], np.asarray(whose)[present], own)
 
-    def _read(self, X: Rows, y: Rows, first: int) -> tuple[Rows, Integers, Ranks | None]:
+    def _read(self, X: Rows, y: Rows, first: int) -> tuple[Rows, Integers, _Ranks | None]:
         """Return converted rows, class ids, `BAD` for a bad record, and ranks of times until an event."""
         times = None if self.times is None else self.times(X, y)
         if times is not None and self.form is None:

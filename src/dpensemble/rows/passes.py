@@ -27,7 +27,7 @@ from dpensemble.moments.learning import Transform
 from dpensemble.moments.whole import AnyQuery, WholeBlock, bounded_features, partial_sums
 from dpensemble.releases.sums import CHECKSUMS, PartialSums, SameRecords
 from dpensemble.rows.arguments import BAD
-from dpensemble.rows.checked import CheckedBlock, Ranks, RowCheck
+from dpensemble.rows.checked import CheckedBlock, RowCheck
 from dpensemble.rows.checksums import SIZE, RowChecksums
 from dpensemble.rows.source import Facts, RowSource, rows_here
 
@@ -51,7 +51,7 @@ class UnitCounts:
     sharing: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, units: ArrayLike, ranks: Ranks | None = None) -> Self:
+    def of(cls, units: ArrayLike, ranks: NDArray[np.uint8] | None = None) -> Self:
         """Return the units of records, by their keyed hashes or their numbers."""
         hashes = as_hashes(units)
         if ranks is None:
@@ -85,7 +85,7 @@ class UnitCounts:
             return UnitCounts(self.hashes[several], self.counts[several])
         return UnitCounts(self.hashes[several], self.counts[several], self.ranks[several], self.sharing[several])
 
-    def weights(self, units: ArrayLike, ranks: Ranks | None = None) -> Floats:
+    def weights(self, units: ArrayLike, ranks: NDArray[np.uint8] | None = None) -> Floats:
         """Return each record's share of its unit. `ranks` are those of the records, if units have any."""
         hashes = as_hashes(units)
         if not len(self.hashes):

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dpensemble._checks import declared_labels
+from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.formats import Kind
@@ -20,7 +21,6 @@ from dpensemble.methods.life_table import LifeTable
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.outputs import Outcome, RunFile
-from dpensemble.workflow.private_rows import NumberedBlocks
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.stand_ins import nothing_spent
 from dpensemble.workflow.table_files import TableFiles, Workers
@@ -120,7 +120,7 @@ def release_life_table(
     return outcome
 
 
-def _fit(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, **more: Any) -> None:
+def _fit(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, **more: Rows) -> None:
     """Fit a life table to records in memory, in blocks or in parts."""
     stream = tables.stream
     if stream is None:
@@ -131,7 +131,7 @@ def _fit(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, **more: 
         # A column of the table identifies the units.
         model.fit_blocks(stream.parts, **more)
     else:
-        read = NumberedBlocks(stream.source, stream.units)
+        read = stream.blocks()
         model.fit_blocks(read, units=read.units, **more)
 
 

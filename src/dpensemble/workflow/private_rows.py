@@ -197,6 +197,10 @@ class PrivateStream:
         """Yield features and labels, block by block."""
         yield from rows_here(self.source)
 
+    def blocks(self, source: RowSource | None = None) -> _NumberedBlocks:
+        """Return a reader of the records in this process, or of a source that converts them, with their units."""
+        return _NumberedBlocks(self.source if source is None else source, self.units)
+
     @property
     def has_units(self) -> bool:
         """Whether a column identifies whose record it is."""
@@ -221,7 +225,7 @@ class PrivateStream:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedBlocks:
+class _NumberedBlocks:
     """Reads private records in blocks. Its units are numbers, and -1 stands for a record without a unit.
 
     A method knows that from the reader's own units only. Among units that a user gives, -1 is an id as any other.

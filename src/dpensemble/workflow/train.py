@@ -42,7 +42,7 @@ from dpensemble.student import class_probabilities, default_student, fit_student
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.numbers import NumberColumns, RiskColumns, number_facts, risk_facts
 from dpensemble.workflow.outputs import Outcome, RunFile
-from dpensemble.workflow.private_rows import NumberedBlocks, PrivateStream
+from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.scoring import HeldBack, QualityRequest, quality_facts, scored
 from dpensemble.workflow.tables import Tables
@@ -443,7 +443,7 @@ def _fit(run: Prepared) -> PrivateDiagnostics:
         model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
     else:
         # Records are counted first, so that every record is checked before anything is spent.
-        read = NumberedBlocks(run.reader.of(tables.stream.source), tables.stream.units)
+        read = tables.stream.blocks(run.reader.of(tables.stream.source))
         model.fit_blocks(read, **arguments | {"units": read.units})
     return diagnostics
 
