@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._entries import Rows
+from dpensemble._entries import Rows, is_table
 from dpensemble._work import ShownPasses
 from dpensemble.datasets.arrow import Columns, names_in
 from dpensemble.datasets.frames import as_pandas
@@ -129,7 +129,7 @@ def _rows_not_held(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[Rows, 
         kept = ~held[start : start + len(rows)]
         start += len(rows)
         if kept.any():
-            yield rows[kept], np.asarray(labels)[kept]
+            yield rows[kept], labels[kept] if is_table(labels) else np.asarray(labels)[kept]
     if start != len(held):
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
 

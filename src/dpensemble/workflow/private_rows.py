@@ -76,7 +76,8 @@ class RowsOfFiles:
             labels.append(own)
             groups.append(block.loc[of_block, list(self.groups)])
         self.files.require_same()
-        return HeldRows(stacked(tables), np.concatenate(labels), stacked(groups))
+        own_labels = stacked(labels) if is_table(labels[0]) else np.concatenate(labels)
+        return HeldRows(stacked(tables), own_labels, stacked(groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +85,14 @@ class _RowsInMemory:
     """Private records in memory, where each has a fixed place."""
 
     rows: pd.DataFrame
-    labels: pd.Series
+    labels: Rows
     groups: pd.DataFrame
     files: UnchangedFiles
 
     def at(self, held: NDArray[np.bool_]) -> HeldRows:
         """Return the records at some places. `held` has an entry for each record."""
-        return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])
+        own = self.labels[held]
+        return HeldRows(self.rows[held], own if is_table(own) else own.to_numpy(), self.groups[held])
 
 
 class UnchangedFiles:
@@ -116,7 +118,7 @@ def _with_places(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataF
     """Yield each block and its labels, the place of its first row, and which of its rows are held back."""
     start = 0
     for block, labels in read():
-        yield block, np.asarray(labels), start, held[start : start + len(block)]
+        yield block, labels if is_table(labels) else np.asarray(labels), start, held[start : start + len(block)]
         start += len(block)
     if start != len(held):
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
