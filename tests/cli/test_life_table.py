@@ -3,6 +3,7 @@
 import csv
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -181,6 +182,70 @@ def test_rows_are_the_same_however_they_are_written(folder, kind):
     assert (sum_of(folder) == usual).all()
 
 
+def in_parts(table, folder="parts"):
+    """Write a table as one file of Parquet, in Arrow and in parts, between which records of a person are divided."""
+    Path(folder).mkdir()
+    for place, rows in enumerate(np.array_split(np.arange(len(table)), 3)):
+        table.iloc[rows].to_parquet(f"{folder}/{place}.parquet", index=False)
+    table.to_parquet(f"{folder}.parquet", index=False)
+    table.to_feather(f"{folder}.arrow")
+
+
+@pytest.mark.parametrize("written", ["as numbers", "as texts"])
+def test_people_in_blocks_in_parts_and_in_streams_have_the_table_of_those_in_memory(folder, capsys, written):
+    people = ROWS.assign(pid=[f"p{place % 150}" for place in range(N)]).sample(frac=1, random_state=1)
+    people = people.reset_index(drop=True)
+    people.loc[::11, "arm"] = None
+    people.loc[3::11, "days"] = -2.0
+    more = [*SEEDED, *STRATA, "--unit", "pid"]
+    if written == "as texts":
+        texts = people["days"].map(lambda days: f"{days:,.1f}".replace(",", ";").replace(".", ",").replace(";", "."))
+        people = people.assign(days=texts, status=people["status"].map({0: "left", 1: "died", 2: " Died "}))
+        people.loc[5, "days"] = "soon"
+        more += ["--column", "days=number:1.234,5", "--censored", "left"]
+    in_parts(people)
+    event = "status=1,2" if written == "as numbers" else "status=died"
+    private = {"memory": "parts.parquet", "blocks": "parts", "parts": "parts", "stream": "parts.arrow"}
+    for out, one in private.items():
+        jobs = ["--jobs", "1"] if out == "parts" else []
+        assert main(command(*more, *jobs, private=[one], event=event, out=out)) == 0, capsys.readouterr().err
+    assert np.abs(sum_of(folder, "memory")).max() > 10
+    assert [out for out in private if (sum_of(folder, out) != sum_of(folder, "memory")).any()] == []
+    data = [json.loads((folder / out / "run.json").read_text())["data"] for out in private]
+    assert [one.pop("name") for one in data] == [*private.values()]
+    assert [one for one in data if one != data[0]] == []
+
+
+def test_bad_rows_of_parts_change_no_message(folder, capsys):
+    """Another table, in which nothing of one person can be read, ends in the same way and prints the same."""
+    printed = []
+    for out, bad in (("one", 4.0), ("two", np.nan)):
+        in_parts(ROWS.assign(days=ROWS["days"].mask(ROWS.index == 7, bad)), out)
+        assert main(command("--jobs", "1", "--unit", "pid", private=[out], out=f"run-{out}")) == 0
+        assert main(command("--bins", "90,540", "--at", "7", private=[out], out="no")) == 2
+        printed.append(capsys.readouterr().err.replace(out, ""))
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--strata", "sex=f,m"], "strata='sex' is not a column of the private table"),
+        (["--unit", "person"], "unit='person' is not a column of the private table"),
+        (["--cluster", "dask"], "--cluster dask requires the address of a scheduler"),
+        (["--cluster", "dask", "--jobs", "2"], "leave jobs out"),
+        (["--cluster", "hadoop"], "'hadoop' is not one of"),
+        (["--jobs", "0"], "jobs=0 is not a number of workers"),
+    ],
+)
+def test_what_parts_cannot_be_used_for_is_refused_before_the_charge(folder, capsys, monkeypatch, more, words):
+    monkeypatch.setattr(SumReleaser, "charge_and_draw", lambda *_, **__: pytest.fail("charged"))
+    in_parts(ROWS)
+    assert main(command(*more, private=["parts"])) == 2
+    assert words in capsys.readouterr().err
+    assert not (folder / "run").exists()
+
+
 def test_competing_events_have_incidences_that_add_up(folder):
     assert main(command(*SEEDED, "--competing", "2", event="status=1")) == 0
     table = json.loads((folder / "run" / "run.json").read_text())["data"]["life_table"]
@@ -242,7 +307,7 @@ def test_what_no_curve_can_be_made_of_is_stated_and_not_a_failure(folder, capsys
         (["--unit-name", "patient"], "requires a unit column"),
         (["--ledger", "l.db"], "go together"),
         (["--private", "p.csv"], "names one file twice"),
-        (["--private", "postgresql://host/name"], "in memory"),
+        (["--private", "postgresql://host/name"], "several private tables must be files"),
         (["--epsilon", "-1"], "epsilon=-1"),
         (["--delta", "2"], "delta=2"),
         (["--delta", "0.9"], "delta"),

@@ -136,6 +136,38 @@ def test_risks_are_explained_and_the_page_shows_what_moves_them(said, folder):
     assert "What pushes which way" in (folder / "run" / "report.html").read_text()
 
 
+def written_in_parts(folder, *, dates=False):
+    """Write the people in Parquet, in parts between which a person's records are divided, and in Arrow."""
+    people = ROWS[:N].sample(frac=1, random_state=0).reset_index(drop=True)
+    if dates:
+        people["days"] = pd.Timestamp("2026-01-01")
+    folder.mkdir()
+    for place, rows in enumerate(np.array_split(np.arange(N), 3)):
+        people.iloc[rows].to_parquet(folder / f"{place}.parquet", index=False)
+    people.to_feather(folder.with_suffix(".arrow"))
+    return people
+
+
+def test_people_in_blocks_in_parts_and_in_streams_have_the_risks_of_those_in_memory(said, folder):
+    written_in_parts(folder / "parts")
+    run = f"train --public public.csv {TIMES} --unit pid --epsilon 5 --delta 1e-4 --quiet"
+    private = {"memory": "people.csv", "blocks": "parts", "parts": "parts --jobs 1", "stream": "parts.arrow"}
+    for name, given in private.items():
+        code, _, err = said(f"{run} --private {given} --out by-{name}", *SEEDED)
+        assert code == 0, err
+    tables = {name: (folder / f"by-{name}" / "labels.csv").read_text(encoding="utf-8") for name in private}
+    assert len(set(tables.values())) == 1, [name for name in tables if tables[name] != tables["memory"]]
+    assert json.loads((folder / "by-parts" / "run.json").read_text(encoding="utf-8"))["data"]["private_units"] == 200
+
+
+def test_dates_in_parts_are_refused_by_the_type_of_the_column(said, folder):
+    written_in_parts(folder / "dated", dates=True)
+    for given in ("dated", "dated --jobs 1", "dated.arrow"):
+        code, out, err = said(f"train --public public.csv {TIMES} --unit pid --quiet --private {given} --out dates")
+        assert (code, out, (folder / "dates").exists()) == (2, "", False)
+        assert "holds dates or durations: write numbers" in err
+
+
 @pytest.mark.parametrize("whose", ["records", "people"])
 def test_the_command_releases_what_python_releases(said, folder, whose):
     more = ("--unit", "pid", "--relation", "add-or-remove-one") if whose == "people" else ()
@@ -317,7 +349,7 @@ REFUSED = {
     "--unit-name patient": "requires a unit column",
     "--ledger l.db": "go together",
     "--private private.csv": "names one file twice",
-    "--private postgresql://host/name": "a database or a stream",
+    "--private postgresql://host/name": "several private tables must be files",
     "--epsilon -1": "epsilon=-1",
     "--delta 0.9": "delta",
     "--range 0,9": "--range has no meaning for times",
@@ -333,8 +365,9 @@ REFUSED = {
     "--private-report": "--private-report has no meaning for times",
     "--fill": "leave out --fill",
     "--budgets pid": "No such option: --budgets",
-    "--cluster dask": "No such option: --cluster",
-    "--jobs 2": "No such option: --jobs",
+    "--cluster dask": "requires a private table in Parquet",
+    "--jobs 2": "requires a private table in Parquet",
+    "--in-blocks": "requires a private table in Parquet",
     "--declared-columns c.json": "No such option: --declared-columns",
     "--seed 3": "No such option: --seed",
     "--method pate": "it belongs to the method label-moments-survival",

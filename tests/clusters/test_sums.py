@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpensemble import on_cluster
+from dpensemble import LabelMomentsSurvival, LifeTable, on_cluster
 from dpensemble.cli import main
 from dpensemble.datasets.partitions import DaskParts, ParquetOnSpark, ParquetParts, SparkParts
 from dpensemble.errors import DataError, InvalidParameterError
@@ -308,3 +308,75 @@ def test_the_command_line_releases_the_score_of_one_process(records, spark, dask
     assert trained("--cluster", "spark") == expected
     assert trained("--cluster", "dask", "--scheduler", dask_cluster[0]) == expected
     assert expected[1]["units"] > 100
+
+
+# Times until an event.
+
+
+@pytest.fixture(scope="session")
+def times(records, tmp_path_factory):
+    """Return a folder of records with times, in which a person's records are in several parts."""
+    folder, rng = tmp_path_factory.mktemp("times"), np.random.default_rng(1)
+    for place in range(4):
+        part = pd.read_parquet(records.folder / f"{place}.parquet").drop(columns="y")
+        part["days"], part["status"] = rng.integers(0, 10, len(part)).astype(float), rng.integers(0, 4, len(part))
+        part.loc[::13, "days"] = np.nan
+        part.to_parquet(folder / f"{place}.parquet", index=False)
+    return folder
+
+
+def released_times(records, parts):
+    """Return what a life table and risks release of records in parts. Status 3 makes a bad record."""
+    settings = {"competing": [2], "delta": 1e-4, "insecure_release_seed": 5}
+    table = LifeTable([2, 4, 8], strata={"b": ["x", "y"]}, **settings).fit_blocks(parts)
+    risks = LabelMomentsSurvival([2, 4, 8], epsilon=3.0, **settings).fit_blocks(parts, X_public=records.public)
+    return table.life_table_.noisy.tolist(), risks.predict_risk(records.public, [2, 4, 8]).tolist()
+
+
+TIMES = ("status", "days")
+
+
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_dask_releases_the_times_of_one_process(records, times, dask_cluster):
+    address, place = dask_cluster
+    expected = released_times(records, ParquetParts(times, TIMES, unit="who"))
+    with on_cluster("dask", address):
+        assert released_times(records, ParquetParts(times, TIMES, unit="who")) == expected
+        frame = pytest.importorskip("dask.dataframe").read_parquet(str(times))
+        assert released_times(records, DaskParts(frame, TIMES, unit="who")) == expected
+    assert records.left_in(place) == []
+
+
+@pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning")
+def test_spark_releases_the_times_of_one_process(records, times, spark):
+    expected = released_times(records, ParquetParts(times, TIMES, unit="who"))
+    assert released_times(records, ParquetOnSpark(spark, times, TIMES, unit="who")) == expected
+    frame = spark.read.parquet(str(times))
+    assert released_times(records, SparkParts(frame, TIMES, unit="who")) == expected
+    # Rows of a person come in another order and in other parts.
+    assert released_times(records, SparkParts(frame.repartition(3, "days"), TIMES, unit="who")) == expected
+    assert records.left_in(spark.place) == []
+    dated = frame.selectExpr("status", "who", "b", "date '2026-01-01' as days")
+    with pytest.raises(DataError, match="column 'days' of the DataFrame holds dates or durations"):
+        SparkParts(dated, TIMES)
+
+
+@pytest.mark.parametrize("command", ["lifetable --strata b=x,y", "train"])
+def test_the_command_line_releases_the_times_of_one_process(
+    records, times, spark, dask_cluster, tmp_path, capsys, command
+):
+    name, *more = command.split()
+    if name == "train":
+        records.public.to_parquet(tmp_path / "public.parquet", index=False)
+        more += ["--public", str(tmp_path / "public.parquet")]
+    settings = "--time days --event status=1 --bins 2,4,8 --competing 2 --delta 1e-4 --insecure-release-seed 5 --quiet"
+
+    def released(*where):
+        given = ["--private", str(times), "--unit", "who", *more, *settings.split(), "--overwrite", *where]
+        assert main([name, *given, "--out", str(tmp_path / "run"), "--json"]) == 0, capsys.readouterr().err
+        file = "labels.csv" if name == "train" else "life-table.csv"
+        return (tmp_path / "run" / file).read_bytes(), json.loads(capsys.readouterr().out)["guarantee"]
+
+    expected = released()
+    assert released("--cluster", "spark") == expected
+    assert released("--cluster", "dask", "--scheduler", dask_cluster[0]) == expected

@@ -41,6 +41,8 @@ class PrivateTable:
     zeroes: bool = False
     #: Arguments of every fit to this table.
     more: dict = field(default_factory=dict)
+    #: The column of the labels, or two columns that are read together.
+    target: str | tuple[str, str] = "y"
 
     @property
     def places(self):
@@ -61,6 +63,10 @@ class PrivateTable:
     def features(self):
         """Names of the features."""
         return list(self.public.columns)
+
+    def labels(self, part):
+        """Return the labels of a part of the table, one column or a table of two."""
+        return part[self.target] if isinstance(self.target, str) else part[list(self.target)]
 
     @property
     def units(self):
@@ -101,10 +107,8 @@ def private_table(folder, n_classes=2, *, bad=False, unit=None, texts=True, n_ro
 class InParts:
     """A table in parts that are in memory, like a frame of Dask."""
 
-    target = "y"
-
-    def __init__(self, table, unit, places):
-        self.unit = unit
+    def __init__(self, table, unit, places, target="y"):
+        self.unit, self.target = unit, target
         self._parts = [table[start:end] for start, end in pairwise(places)]
 
     def results(self, work):
@@ -119,43 +123,48 @@ def cut(table, rows):
 def in_memory(model, rows, **more):
     """Fit a model to all rows at once, which every route must equal."""
     return model.fit(
-        rows.table[rows.features], rows.table["y"], units=rows.units, X_public=rows.public, **rows.more | more
+        rows.table[rows.features], rows.labels(rows.table), units=rows.units, X_public=rows.public, **rows.more | more
     )
 
 
 def blocks(rows, *, size):
     pieces = cut(rows.table, size)
-    return lambda: ((one[rows.features], one["y"]) for one in pieces), rows.units
+    return lambda: ((one[rows.features], rows.labels(one)) for one in pieces), rows.units
 
 
 def uneven_blocks(rows):
-    """Blocks with labels and units as arrays of objects. Some blocks are empty."""
+    """Blocks with labels and units as arrays of objects, or labels with two fields. Some blocks are empty."""
+
+    def labels(part):
+        own = rows.labels(part)
+        return own.to_records(index=False) if isinstance(own, pd.DataFrame) else own.to_numpy(dtype=object)
+
     pieces = [rows.table[start:end] for start, end in pairwise(rows.places)]
     units = None if rows.units is None else rows.units.to_numpy(dtype=object)
-    return lambda: ((one[rows.features], one["y"].to_numpy(dtype=object)) for one in pieces), units
+    return lambda: ((one[rows.features], labels(one)) for one in pieces), units
 
 
 def parquet_blocks(rows, *, path="file", size=7):
-    return ParquetBlocks(getattr(rows, path), "y", unit=rows.unit, rows=size, keep_bad=rows.zeroes), None
+    return ParquetBlocks(getattr(rows, path), rows.target, unit=rows.unit, rows=size, keep_bad=rows.zeroes), None
 
 
 def arrow_blocks(rows, *, size=11):
     plain = parquet.read_table(rows.file)
     reader = partial(plain.to_reader, max_chunksize=size)
-    return ArrowBlocks(reader, "y", unit=rows.unit, keep_bad=rows.zeroes), None
+    return ArrowBlocks(reader, rows.target, unit=rows.unit, keep_bad=rows.zeroes), None
 
 
 def parquet_parts(rows, *, path="file", n_jobs=1):
-    return ParquetParts(getattr(rows, path), "y", unit=rows.unit, n_jobs=n_jobs), None
+    return ParquetParts(getattr(rows, path), rows.target, unit=rows.unit, n_jobs=n_jobs), None
 
 
 def arrow_part(rows):
-    return ArrowPart(partial(parquet.read_table, rows.file), "y", unit=rows.unit), None
+    return ArrowPart(partial(parquet.read_table, rows.file), rows.target, unit=rows.unit), None
 
 
 def parts_in_memory(rows, *, size=None):
     places = rows.places if size is None else range(0, len(rows.table) + size, size)
-    return InParts(rows.table, rows.unit, places), None
+    return InParts(rows.table, rows.unit, places, rows.target), None
 
 
 # Readers of blocks, which voting methods take, too.

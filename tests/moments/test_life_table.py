@@ -21,11 +21,12 @@ from dpensemble.moments.life_table import (
     _linear_incidence,
     _Observed,
     checked_ends,
-    chosen_rows,
     columns_of_bins,
+    ranks_of_times,
 )
 from dpensemble.moments.whole import WHOLE, WholeBlock, bounded_features, partial_sums
 from dpensemble.relations import Relation
+from dpensemble.rows.passes import UnitCounts, as_hashes
 
 ENDS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 SPREAD = math.sqrt(2) / gaussian_mu(1.0, 1e-5)
@@ -126,19 +127,35 @@ def test_derivatives_of_the_law_are_those_of_differences():
     assert math.isclose(counts.sum(), math.exp(logits[0]))
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.booleans(), st.booleans()), max_size=12))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=12))
 def test_each_person_has_the_first_event_or_else_the_last_time(rows):
-    units, times, is_event, good = (
-        np.array([row[place] for row in rows], dtype=kind) for place, kind in enumerate((int, float, bool, bool))
+    units, times, kinds, good = (
+        np.array([row[place] for row in rows], dtype=dtype) for place, dtype in enumerate((int, float, int, bool))
     )
-    chosen = chosen_rows(times, is_event, good, units) if rows else np.zeros(0, dtype=bool)
+    ranks = ranks_of_times(np.where(good, times, np.nan), kinds, good)
+    weights = UnitCounts.of(units, ranks).weights(units, ranks) if rows else np.zeros(0)
     for unit in set(units.tolist()):
-        own = (units == unit) & good
-        assert chosen[units == unit].sum() == 1
-        if own.any():
-            row = np.flatnonzero(chosen & (units == unit))[0]
-            events = own & is_event
-            assert times[row] == (times[events].min() if events.any() else times[own].max())
+        own, counts = (units == unit) & good, weights > 0
+        assert math.isclose(weights[units == unit].sum(), 1)
+        assert len(set(weights[(units == unit) & counts])) == 1
+        events = own & (kinds > 0)
+        if events.any():
+            first = events & (times == times[events].min())
+            wanted = first & (kinds == kinds[first].min())
+        else:
+            wanted = own & (times == times[own].max(initial=0)) if own.any() else units == unit
+        np.testing.assert_array_equal(counts & (units == unit), wanted)
+
+
+def test_ranks_are_in_the_order_of_times_whatever_their_bits():
+    times = np.array([0.0, -0.0, 5e-324, 1.0, np.nextafter(1.0, 2.0), 1e308])
+    good = np.ones(6, dtype=bool)
+    events = as_hashes(ranks_of_times(times, np.ones(6, dtype=int), good)).tolist()
+    others = as_hashes(ranks_of_times(times, np.zeros(6, dtype=int), good)).tolist()
+    (bad,) = as_hashes(ranks_of_times(np.array([np.inf]), np.array([1]), np.array([False]))).tolist()
+    assert (events[0], others[0]) == (events[1], others[1])
+    wanted = [*events[1:], *reversed(others[1:]), bad]
+    assert sorted(set(wanted)) == wanted
 
 
 def released(rng, times, is_event, strata=None, n_strata=1, spread=SPREAD):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dpensemble import LabelMomentsClassifier
+from dpensemble import LabelMomentsClassifier, LifeTable
 from dpensemble.datasets.partitions import ParquetParts, results_of
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.moments import learning
@@ -181,6 +183,60 @@ def test_sums_that_no_rows_give_are_refused(world, fault):
 @pytest.mark.parametrize("fault", IMPOSSIBLE_UNITS)
 def test_units_that_no_rows_have_are_refused(world, fault):
     assert refused_report(world, IMPOSSIBLE_UNITS[fault], since=1) == PROBLEMS["report"]
+
+
+IMPOSSIBLE_RANKS = {
+    "none": {"ranks": None, "sharing": None},
+    "no ranks": {"ranks": None},
+    "no numbers": {"sharing": None},
+    "none share": {"sharing": lambda units: units.sharing * 0},
+    "more share than there are": {"sharing": lambda units: units.counts + 1},
+    "fractions": {"sharing": lambda units: units.sharing.astype(float)},
+    "short ranks": {"ranks": lambda units: units.ranks.astype("S8")},
+    "fewer ranks": {"ranks": lambda units: units.ranks[1:]},
+}
+
+
+def table_of_faults(folder, fault):
+    """Fit a life table to parts, the first of which reports other units."""
+    parts = Faulty(folder, ("y", "c"), unit="who")
+    parts.since, parts.fault = 1, lambda reports: [fault(reports[0]), *reports[1:]]
+    return LifeTable([2, 4, 8], delta=1e-3, insecure_release_seed=5).fit_blocks(parts)
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE_RANKS)
+def test_ranks_that_no_rows_have_are_refused(world, name):
+    changes = IMPOSSIBLE_RANKS[name]
+
+    def fault(units):
+        return replace(units, **{field: one(units) if callable(one) else one for field, one in changes.items()})
+
+    with pytest.raises(DataError) as found:
+        table_of_faults(world[2], _of_units(fault))
+    assert str(found.value) == PROBLEMS["report"]
+    assert table_of_faults(world[2], _of_units(lambda units: units)).life_table_.total[0] > 50
+    # Labels have no ranks.
+    ranked = _of_units(lambda units: replace(units, ranks=units.hashes, sharing=units.counts))
+    assert refused_report(world, ranked, since=1) == PROBLEMS["report"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=15))
+def test_parts_of_units_in_any_order_have_the_shares_of_the_whole(rows):
+    units, ranks, part = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    written = np.zeros((len(units), 16), dtype=np.uint8)
+    written[:, 3] = ranks
+    whole, parts = UnitCounts.of(units, written), [np.flatnonzero(part == one) for one in sorted(set(part.tolist()))]
+    counted = [UnitCounts.of(units[own], written[own]) for own in parts]
+    for merged in (UnitCounts.merged(counted), UnitCounts.merged([UnitCounts.merged(counted[::-1])])):
+        for name in ("hashes", "counts", "ranks", "sharing"):
+            np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+        weights = merged.of_several.weights(units, written)
+        for unit in set(units.tolist()):
+            least = ranks == ranks[units == unit].min()
+            own = np.where((units == unit) & least, 1 / ((units == unit) & least).sum(), 0)
+            np.testing.assert_array_equal(weights[units == unit], own[units == unit])
+        of_parts = [merged.shares_of(one).sum() for one in counted]
+        np.testing.assert_allclose(of_parts, [weights[own].sum() for own in parts])
 
 
 @pytest.mark.parametrize("since", [2, 3])

@@ -22,7 +22,10 @@ from dpensemble.errors import DataError, FileError
 from dpensemble.methods import LabelMomentsClassifier, SubsampleAggregateClassifier
 from dpensemble.rows.source import BlockSource, rows_here, source_without
 from dpensemble.workflow import ReadOptions, private_rows, table_files
-from dpensemble.workflow.private_rows import RowsOfFiles, UnchangedFiles
+from dpensemble.workflow.private_rows import PrivateStream, RowsOfFiles, UnchangedFiles
+from dpensemble.workflow.table_files import TableFiles, Workers
+from dpensemble.workflow.tables import file_tables
+from dpensemble.workflow.targets import DeclaredTimes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:public rows do not look:UserWarning"),
@@ -471,3 +474,37 @@ def test_a_bad_held_back_record_costs_nothing(dated, tmp_path, capsys, monkeypat
     assert "2024-02-31" not in str(ended)
     if entry == np.inf:
         assert f"row {dated}, counting from 0" in ended[1]
+
+
+def test_held_back_times_are_those_of_their_places(tmp_path):
+    """Codes and times are one target of two columns, in blocks, in parts and in memory."""
+    n, rng = 30, np.random.default_rng(3)
+    table = pd.DataFrame({"size": rng.normal(size=n), "days": rng.uniform(0, 9, n), "status": rng.integers(0, 2, n)})
+    (tmp_path / "parts").mkdir()
+    for place, rows in enumerate(np.array_split(np.arange(n), [0, 7])):
+        table.iloc[rows].to_parquet(tmp_path / "parts" / f"{place}.parquet", index=False, row_group_size=5)
+    table[["size"]].to_csv(tmp_path / "public.csv", index=False)
+    times = DeclaredTimes.of_options("days", "status=1", "2,4,8")
+    files = TableFiles(
+        private=tmp_path / "parts",
+        public=tmp_path / "public.csv",
+        target="status",
+        classes=times.codes,
+        times=times,
+    )
+    held = rng.random(n) < 0.3
+    wanted = {True: table[held], False: table[~held]}
+    for workers in (None, Workers(jobs=1)):
+        options = ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers)
+        stream = file_tables(files, options).stream
+        for one in (stream, PrivateStream.in_memory(table[["size"]], table[["status", "days"]], None, None)):
+            rest, back = one.divided(held)
+            blocks = [*rest.read()]
+            taught = pd.concat([rows for rows, _ in blocks]), pd.concat([y for _, y in blocks])
+            for rows, y, own in ((*taught, wanted[False]), (back.rows, back.labels, wanted[True])):
+                np.testing.assert_array_equal(rows["size"], own["size"])
+                np.testing.assert_array_equal(y, own[["status", "days"]])
+        if workers is not None:
+            reports = stream.divided(held)[0].parts.results(lambda tables: [one.y for one in tables])
+            read = pd.concat([part for report in reports for part in report])
+            np.testing.assert_array_equal(read, wanted[False][["status", "days"]])

@@ -17,7 +17,7 @@ from dpensemble.cli.options import Invocation
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.train import ClaimedRun, account_of, logged, noted_spending, print_outcome, print_pipes
 from dpensemble.datasets import CSVFormat
-from dpensemble.datasets.arrow_sources import names_source
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.formats import RULES, entry_rules
 from dpensemble.engine.run import uncounted
 from dpensemble.errors import InvalidParameterError
@@ -42,19 +42,27 @@ def run(invocation: Invocation, own: _Options) -> None:
         start = perf_counter()
         declared = _declared(own)
         model, account = declared.model(), account_of(own["ledger"], own["data_set"])
-        files = _table_files(own, declared)
+        engine = None if own["cluster"] is None else own["cluster"].value
+        files, where = _table_files(own, declared), (engine, own["scheduler"])
         with ExitStack() as running:
-            place = running.enter_context(_claimed_folder(invocation, own, files))
+            source = running.enter_context(Workers.opened_source(own["private"][0]))
+            place = running.enter_context(_claimed_folder(invocation, own, files, source))
             claimed = ClaimedRun.of(place, model, running)
             files = claimed.reading(files)
+            workers = running.enter_context(Workers.opened(files.private, source, own["jobs"], *where))
             print_pipes(files)
             with pipes_kept(), progress_bar("Reading tables", None):
-                tables = life_table_rows_of(files, declared)
+                tables = life_table_rows_of(files, declared, workers)
             read = perf_counter() - start
             log("tables read", {"seconds": round(read, 3)})
             ledger = place.journaled(account, own["ledger"], INTERRUPTS.check)
             options = {name: own[name] for name in ("fewest_units", "title", "unit_name")}
-            with warnings_as_lines(), uncounted(), listen(partial(noted_spending, place, log)):
+            with (
+                Workers.opened_cluster(None, *where),
+                warnings_as_lines(),
+                uncounted(),
+                listen(partial(noted_spending, place, log)),
+            ):
                 rehearsed = invocation.resumed is None
                 outcome = release_life_table(tables, model, declared, ledger=ledger, rehearsed=rehearsed, **options)
             outcome.record.seconds.update(reading=round(read, 3), total=round(perf_counter() - start, 3))
@@ -102,26 +110,23 @@ def _declared(own: _Options) -> DeclaredLifeTable:
 
 def _table_files(own: _Options, declared: DeclaredLifeTable) -> TableFiles:
     private: list[str] = own["private"]
-    for one in private:
-        if names_source(one) or Workers.is_table(Path(one)):
-            raise InvalidParameterError(
-                f"private={one!r:.80} is a database or a stream, but a life table is made of records in memory: write "
-                "them to a file, such as .parquet.",
-                parameter="private",
-            )
+    Workers.refuse_several_sources(private)
     return TableFiles(
         private=Path(private[0]),
         more_private=[Path(one) for one in private[1:]],
         public=None,
         target=declared.event,
         classes=declared.codes,
+        times=declared,
         unit=own["unit"],
         form=CSVFormat(own["sep"], own["decimal"], own["multiline_text"], own["skip_lines"], own["sheet"]),
         entries=entry_rules(own["column"], own["blank"], None),
     )
 
 
-def _claimed_folder(invocation: Invocation, own: _Options, files: TableFiles) -> AbstractContextManager[RunFolder]:
+def _claimed_folder(
+    invocation: Invocation, own: _Options, files: TableFiles, source: ArrowSource | None
+) -> AbstractContextManager[RunFolder]:
     """Claim the folder of a new run, or of a run that is being finished."""
     resumed = invocation.resumed
     if resumed is not None:
@@ -129,7 +134,6 @@ def _claimed_folder(invocation: Invocation, own: _Options, files: TableFiles) ->
     facts: _Options = {"method": "life-table", "private": ", ".join(own["private"]), READING_RULES: RULES}
     if own["insecure_release_seed"] is not None:
         facts["for_release"] = False
-    # A pipe can be read only once.
-    command = () if files.pipes else invocation.arguments
-    inputs = files.all_private
+    command = invocation.arguments if Workers.repeatable(files, source) else ()
+    inputs = files.all_private if source is None else source.files
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)

@@ -516,7 +516,7 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
     yield Option(flag="--method", name="method", hidden=True)
     is_number, is_risk = method.name == OF_NUMBER, method.name == OF_RISK
     # Only sums can be computed in parts, and of streams.
-    sums = method.in_blocks and ("declared_columns" in method.parameters or is_number)
+    sums = method.in_blocks and ("declared_columns" in method.parameters or is_number or is_risk)
     if command == "train":
         for option in _TRAIN:
             if is_risk and option.flag == "--target":

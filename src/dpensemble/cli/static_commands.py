@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -585,9 +586,18 @@ def recover(
     run_recover(**given, run_command=run_command)
 
 
+class _Engine(StrEnum):
+    """Clusters that sum up private records."""
+
+    DASK = "dask"
+    SPARK = "spark"
+
+
 def lifetable(
     context: typer.Context,
-    private: Annotated[list[str], option(DATA, "Records: CSV, Excel, Parquet; repeatable. Required.", metavar="FILE")],
+    private: Annotated[
+        list[str], option(DATA, "CSV, Excel, Parquet, folder or database; repeatable. Required.", metavar="FILE")
+    ],
     time: Annotated[list[str], option(DATA, "Column of the time until the event. Required.")],
     event: Annotated[str, option(DATA, "Column and codes of the event. Required.", metavar="COLUMN=CODES")],
     bins: Annotated[str, option(DATA, "End of each bin, such as 30,90,180,365. Required.")],
@@ -605,6 +615,9 @@ def lifetable(
     column: Annotated[
         list[str] | None, option(DATA, "How times are written: days=number:1.234,5.", metavar="NAME=KIND")
     ] = None,
+    cluster: Annotated[_Engine | None, option(DATA, "Sum on dask or spark (--scheduler, or here: --jobs).")] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", hidden=True)] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", hidden=True)] = None,
     blank: _Blank = None,
     sep: _Sep = None,
     decimal: _Decimal = None,

@@ -30,7 +30,7 @@ from dpensemble.cli.options import METHODS, Request, described_method, parts_of
 from dpensemble.cli.output import warnings_as_lines
 from dpensemble.cli.runs import print_run
 from dpensemble.datasets import CSVFormat
-from dpensemble.datasets.arrow_sources import ArrowSource, names_source
+from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.datasets.formats import RULES, entry_rules
 from dpensemble.datasets.public_facts import lines, refuse_doubts
 from dpensemble.engine.run import uncounted
@@ -245,11 +245,7 @@ def _claimed_folder(
     facts[READING_RULES] = RULES
     if request.settings.get("insecure_release_seed") is not None:
         facts["for_release"] = False
-    # Nobody can see here whether a table of Spark or of a server is the same, so such a run cannot be finished later.
-    repeatable = not any(map(Workers.is_table, private)) and (source is None or bool(source.files))
-    # A pipe can be read only once.
-    repeatable &= files is None or not files.pipes
-    command = request.arguments if repeatable else ()
+    command = request.arguments if files is None or Workers.repeatable(files, source) else ()
     return claimed_folder(own["out"], overwrite=own["overwrite"], inputs=inputs, command=command, about=facts)
 
 
@@ -405,12 +401,6 @@ def _files_of_times(own: Mapping[str, Rows]) -> TableFiles:
         raise InvalidParameterError(
             f"{' and '.join(missing)} must be given to train on times until an event, such as --time days --event "
             "status=1 --bins 30,90,365."
-        )
-    if any(names_source(one) or Workers.is_table(Path(one)) for one in own["private"]):
-        raise InvalidParameterError(
-            "private is a database or a stream, but times until an event are read into memory: write them to a file, "
-            "such as .parquet.",
-            parameter="private",
         )
     named = {name: own[name] for name in ("time", "event", "bins", "censored", "competing", "at", "time_unit")}
     times = DeclaredTimes.of_options(**named)

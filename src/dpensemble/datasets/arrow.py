@@ -5,7 +5,8 @@ A table in Parquet is one file or a folder of parts. DuckDB, Polars and drivers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -24,10 +25,51 @@ from dpensemble.errors import DataError, FileError, InvalidParameterError
 #: Rows that are in memory at a time.
 ROWS_AT_ONCE = 2**16
 _ENDINGS = (".parquet", ".pq")
+# Names of types of dates, times of day and durations.
+_DATES = re.compile(r"date|time|duration|interval|month|year", re.IGNORECASE)
 # Most bytes of a row group once it is unpacked.
 _LARGEST_GROUP = 8 * 10**9
 # Columns are read through a buffer of this many bytes, not by whole row groups.
 _BUFFER = 2**20
+
+
+#: The column of a target, or several columns that are read together.
+Columns = str | Sequence[str]
+
+
+def names_in(target: Columns) -> tuple[str, ...]:
+    """Return the names of the columns of a target."""
+    return (target,) if isinstance(target, str) else tuple(target)
+
+
+def targets_of(table: Rows, target: Columns) -> Rows:
+    """Return labels as they are stored, or a table of the columns that are read together."""
+    return labels_of(table[target]) if isinstance(target, str) else table[list(target)]
+
+
+def _purposes(target: Columns, unit: str | None) -> list[tuple[str, str]]:
+    """Return each column that a source names, and what for."""
+    return [*(("target", name) for name in names_in(target)), *([] if unit is None else [("unit", unit)])]
+
+
+def require_columns(table: str, kinds: Mapping[str, object], target: Columns, unit: str | None) -> None:
+    """Raise if a table lacks a column of the target or of units, or has dates as times. `kinds` are its types."""
+    for parameter, name in _purposes(target, unit):
+        if name not in kinds:
+            raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
+    if not isinstance(target, str):
+        _require_no_dates(table, target[-1], kinds[target[-1]])
+
+
+def _require_no_dates(table: str, column: str, kind: object) -> None:
+    """Raise if a column of times until an event is declared to hold dates, times of day or durations.
+
+    `kind` is a type of Arrow, of pandas or of Spark. Entries of such a column would all be bad.
+    """
+    if _DATES.match(str(kind)):
+        raise DataError(
+            f"column {column!r} of {table} holds dates or durations: write numbers, such as days since a public date."
+        )
 
 
 class _InBlocks(Protocol):
@@ -77,16 +119,16 @@ class ParquetTable:
             if column in types:
                 require_id_type(f"unit={column!r}", types[column])
 
+    def require_columns(self, target: Columns, unit: str | None) -> None:
+        """Raise if the table lacks a column of the target or of units, or has dates as times in any part."""
+        for types in self._types:
+            require_columns(str(self.path), types, target, unit)
+
     def require_no_dates(self, column: str) -> None:
         """Raise if the type of a column, in any part, is that of dates, times of day or durations."""
-        import pyarrow as pa  # noqa: PLC0415  takes long to import
-
         for types in self._types:
-            if column in types and pa.types.is_temporal(types[column]):
-                raise DataError(
-                    f"column {column!r} of {self.path} holds dates or durations: write numbers, such as days since a "
-                    "public date."
-                )
+            if column in types:
+                _require_no_dates(str(self.path), column, types[column])
 
     @property
     def files(self) -> list[Path]:
@@ -121,8 +163,8 @@ class ParquetBlocks:
     ----------
     path : path
         As for `ParquetTable`. Private.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. A unit's records may be in any parts.
     drop : sequence of str
@@ -154,7 +196,7 @@ class ParquetBlocks:
     def __init__(
         self,
         path: Path | str,
-        target: str,
+        target: Columns,
         *,
         unit: str | None = None,
         drop: Sequence[str] = (),
@@ -162,19 +204,17 @@ class ParquetBlocks:
         keep_bad: bool = False,
     ) -> None:
         self._table, self._target, self._rows = ParquetTable(path), target, rows
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and name not in self._table.columns:
-                raise DataError(f"{parameter}={name!r} is not a column of {path}: name one of its columns.")
+        self._table.require_columns(target, unit)
         if unit is not None:
             self._table.require_unit(unit)
-        self._features = [name for name in self._table.columns if name not in (target, unit, *drop)]
+        self._features = [name for name in self._table.columns if name not in (*names_in(target), unit, *drop)]
         self.n_records = self._table.n_rows
         self.units = None if unit is None else _unit_numbers(self._table, unit, keep_bad)
 
     def __call__(self) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Yield records and their labels, block by block."""
-        for block in self._table.blocks([*self._features, self._target], self._rows):
-            yield block[self._features], labels_of(block[self._target])
+        for block in self._table.blocks([*self._features, *names_in(self._target)], self._rows):
+            yield block[self._features], targets_of(block, self._target)
 
 
 class _UnitNumbers:
@@ -294,8 +334,8 @@ class ArrowBlocks:
     source : object or callable
         An object with ``__arrow_c_stream__`` that can be read several times, such as a table of Arrow or Polars, or a
         relation of DuckDB. Or a function that opens a new stream, such as a reader of record batches, at every call.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. ``fit_blocks`` then protects units. The stream must have the same
         order in every round, or it raises.
@@ -330,7 +370,7 @@ class ArrowBlocks:
     def __init__(
         self,
         source: Rows,
-        target: str,
+        target: Columns,
         *,
         unit: str | None = None,
         drop: Sequence[str] = (),
@@ -341,12 +381,14 @@ class ArrowBlocks:
         with self._open() as reader:
             schema = reader.schema
         self.columns = list(schema.names)
-        for parameter, name in (("target", target), ("unit", unit)):
-            if name is not None and self.columns.count(name) != 1:
+        for parameter, name in _purposes(target, unit):
+            if self.columns.count(name) != 1:
                 raise DataError(f"{parameter}={name!r} is not one column of the stream: name one of its columns.")
         if unit is not None:
             require_id_type(f"unit={unit!r}", schema.field(unit).type)
-        self._features = [name for name in self.columns if name not in (target, unit, *drop)]
+        if not isinstance(target, str):
+            _require_no_dates("the stream", target[-1], schema.field(target[-1]).type)
+        self._features = [name for name in self.columns if name not in (*names_in(target), unit, *drop)]
         self._unit, self._numbers = unit, _UnitNumbers()
         self.units = None if unit is None else _unit_numbers(self, unit, keep_bad, self._numbers)
 
@@ -390,7 +432,7 @@ class ArrowBlocks:
         """Yield records and their labels, block by block. Raise if units come in another order than in `units`."""
         of_units = [] if self._unit is None else [self._unit]
         start = 0
-        for block in self.blocks([*self._features, self._target, *of_units], self._rows):
+        for block in self.blocks([*self._features, *names_in(self._target), *of_units], self._rows):
             if self._unit is not None and self.units is not None:
                 numbers = self._numbers.of(block[self._unit])
                 # In another order, records of one person would count as those of several.
@@ -400,7 +442,7 @@ class ArrowBlocks:
                         "give a stored copy."
                     )
             start += len(block)
-            yield block[self._features], labels_of(block[self._target])
+            yield block[self._features], targets_of(block, self._target)
 
 
 class ArrowPart:
@@ -410,7 +452,7 @@ class ArrowPart:
     arguments. Rows of files have `fixed_places`, and can be held back.
     """
 
-    def __init__(self, source: Rows, target: str, *, unit: str | None = None, fixed_places: bool = False) -> None:
+    def __init__(self, source: Rows, target: Columns, *, unit: str | None = None, fixed_places: bool = False) -> None:
         self.fixed_places = fixed_places
         self._blocks = ArrowBlocks(source, target)
         if unit is not None:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from copy import copy
@@ -35,7 +35,14 @@ from dpensemble._same_code import other_versions, require_unchanged, versions
 from dpensemble._units import require_id_type
 from dpensemble._work import bars_are_shown, pass_bar, private_workers
 from dpensemble.clusters.cluster import active_cluster, is_here
-from dpensemble.datasets.arrow import ROWS_AT_ONCE, ParquetTable, rows_without
+from dpensemble.datasets.arrow import (
+    ROWS_AT_ONCE,
+    Columns,
+    ParquetTable,
+    names_in,
+    require_columns,
+    rows_without,
+)
 from dpensemble.datasets.frames import exact_frame
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 
@@ -88,8 +95,8 @@ class ParquetParts:
     ----------
     path : path
         As for `dpensemble.datasets.read_table`. Private.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. A unit's records may be in any parts.
     columns : sequence of str, optional
@@ -114,7 +121,7 @@ class ParquetParts:
     def __init__(
         self,
         path: Path | str,
-        target: str,
+        target: Columns,
         *,
         unit: str | None = None,
         columns: tuple[str, ...] | None = None,
@@ -122,11 +129,11 @@ class ParquetParts:
     ) -> None:
         table = ParquetTable(path)
         self.target, self.unit, self.n_jobs = target, unit, number_of_workers("n_jobs", n_jobs)
-        _require_columns(str(path), table.columns, target, unit)
+        table.require_columns(target, unit)
         if unit is not None:
             table.require_unit(unit)
-        others = [name for name in (columns or table.columns) if name not in (target, unit)]
-        named = (*others, target, *(() if unit is None else (unit,)))
+        others = [name for name in _those(columns, table.columns) if name not in (*names_in(target), unit)]
+        named = (*others, *names_in(target), *(() if unit is None else (unit,)))
         self.parts = [part for file in table.files for part in _parts_of(file.absolute(), named)]
         self.n_rows = table.n_rows
 
@@ -145,10 +152,8 @@ class ParquetParts:
         return rest
 
 
-def _require_columns(table: str, columns: Collection[str], target: str, unit: str | None) -> None:
-    for parameter, name in (("target", target), ("unit", unit)):
-        if name is not None and name not in columns:
-            raise DataError(f"{parameter}={name!r} is not a column of {table}: name one of its columns.")
+def _those(columns: Sequence[str] | None, of_table: Sequence[str]) -> Sequence[str]:
+    return of_table if columns is None else columns
 
 
 def _parts_of(path: Path, columns: tuple[str, ...]) -> Iterator[RowGroups]:
@@ -191,8 +196,8 @@ class DaskParts:
         As for `ParquetParts`.
     """
 
-    def __init__(self, frame: Rows, target: str, *, unit: str | None = None) -> None:
-        _require_columns("the frame", frame.columns, target, unit)
+    def __init__(self, frame: Rows, target: Columns, *, unit: str | None = None) -> None:
+        require_columns("the frame", dict(frame.dtypes), target, unit)
         if unit is not None:
             # The declared type. A partition of another type is refused when it is read.
             require_id_type(f"unit={unit!r}", frame.dtypes[unit])
@@ -410,8 +415,8 @@ class SparkParts:
     ----------
     frame : pyspark.sql.DataFrame
         Private. With the public columns, `target` and `unit`.
-    target : str
-        Column of the labels.
+    target : str or sequence of str
+        Column of the labels, or columns that are read together: the event, and then its time.
     unit : str, optional
         Column that identifies whose record it is. Records with the same entry are one unit.
     columns : sequence of str, optional
@@ -425,14 +430,18 @@ class SparkParts:
         not those of a session. A server of Spark Connect on another machine must be reached with ``;use_ssl=true``.
     """
 
-    def __init__(self, frame: Rows, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()) -> None:
-        _require_columns("the DataFrame", frame.columns, target, unit)
+    def __init__(
+        self, frame: Rows, target: Columns, *, unit: str | None = None, columns: tuple[str, ...] | None = None
+    ) -> None:
+        require_columns("the DataFrame", dict(frame.dtypes), target, unit)
         if unit is not None:
             require_id_type(f"unit={unit!r}", dict(frame.dtypes)[unit])
         _require_encryption(frame.sparkSession, has_units=unit is not None)
-        others = [name for name in (columns or frame.columns) if name not in (target, unit)]
+        others = [name for name in _those(columns, frame.columns) if name not in (*names_in(target), unit)]
         self.target, self.unit = target, unit
-        self._frame = frame.select(*[_quoted(name) for name in (*others, target, *(() if unit is None else (unit,)))])
+        self._frame = frame.select(
+            *[_quoted(name) for name in (*others, *names_in(target), *(() if unit is None else (unit,)))]
+        )
 
     def results(self, work: Callable[[Iterator[Rows]], Report]) -> Iterator[Report]:
         """Yield what `work` returns for the rows of each partition, once a partition."""
@@ -461,7 +470,13 @@ class ParquetOnSpark:
     fixed_places = True
 
     def __init__(
-        self, session: Rows, path: Path | str, target: str, *, unit: str | None = None, columns: tuple[str, ...] = ()
+        self,
+        session: Rows,
+        path: Path | str,
+        target: Columns,
+        *,
+        unit: str | None = None,
+        columns: tuple[str, ...] | None = None,
     ) -> None:
         self._files = ParquetParts(path, target, unit=unit, columns=columns)
         _require_encryption(session, has_units=unit is not None)

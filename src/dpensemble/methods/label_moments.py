@@ -334,16 +334,24 @@ def records_of_blocks(
     units: ArrayLike | None,
     public_units: ArrayLike | None,
     *,
-    number: NumberRange | None = None,
+    check: Callable[[Rows], RowCheck] | None = None,
 ) -> tuple[CheckedRecords, Rows, PublicUnits]:
     """Check the arguments of `fit_blocks`, and pass over the records once. Return them, public rows and their units.
 
-    Labels are of the method's classes, unless the range of a `number` is declared.
+    Labels are of the method's classes, unless `check` takes public rows and returns another check.
     """
     public = public_table(method, X_public)
     numbers = public_unit_numbers(public_units, len(public))
     validate_data(method, public, skip_check_array=True)
-    check = row_check(method, public, number)
+    of_rows = row_check(method, public) if check is None else check(public)
+    records, has_units = checked_records(method, read, of_rows, n_records, units)
+    return records, public, PublicUnits(numbers, private=has_units)
+
+
+def checked_records(
+    method: Rows, read: Read | RowSource, check: RowCheck, n_records: int | None, units: ArrayLike | None
+) -> tuple[CheckedRecords, bool]:
+    """Pass over the records of `fit_blocks` once. Return them, and whether several may be one unit."""
     if callable(read):
         owners = Owners.in_blocks(read, units, None, zeroes=zeroes_bad(method))
         units = owners.units
@@ -357,10 +365,10 @@ def records_of_blocks(
         )
     else:
         source, units = read, read.unit
-    records, whose = CheckedRecords.of_source(source, check), PublicUnits(numbers, private=units is not None)
+    records = CheckedRecords.of_source(source, check)
     if n_records is not None and member("relation", method.relation, Relation) is Relation.REPLACE_ONE:
         _require_number(n_records, records.n_records)
-    return records, public, whose
+    return records, units is not None
 
 
 def row_check(method: Rows, public: Rows, number: NumberRange | None = None, units: Units | None = None) -> RowCheck:

@@ -273,7 +273,9 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             rows = PreparedRows(self, X_public)
             rows.warn(units, read)
             given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
-            records, public, whose = records_of_blocks(self, *given, number=declared)
+            records, public, whose = records_of_blocks(
+                self, *given, check=lambda public: row_check(self, public, declared)
+            )
             n_units = integer_between("n_records", records.n_units, 1, 2**40)
             self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, n_units, fewest_units))
             rows.publish(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dpensemble._checks import member, real_between
-from dpensemble._entries import Floats, Rows, dense, is_table
+from dpensemble._checks import integer_between, member, real_between
+from dpensemble._entries import Floats, Rows, dense
 from dpensemble._hide_private_rows import guard_private_rows, on_public_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.datasets.frames import takes_any_frame
@@ -21,18 +22,20 @@ from dpensemble.engine.classifier import ReadsTables
 from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
-from dpensemble.engine.run import guarded_fit, run_steps
+from dpensemble.engine.run import compared_once, guarded_fit, run_steps
 from dpensemble.errors import DataError, UnlikeRowsWarning
 from dpensemble.guarantee import Budget
+from dpensemble.methods.label_moments import records_of_blocks
 from dpensemble.methods.label_moments_regressor import OneMapSteps
-from dpensemble.methods.life_table import LifeTable
+from dpensemble.methods.life_table import LifeTable, TimesAndEnds, TimesReader
 from dpensemble.moments.life_table import checked_ends
 from dpensemble.moments.model import Effect
 from dpensemble.moments.survival import LearnedSurvival, SurvivalFunction, cells_of_times, release_and_fit_survival
 from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, PreparedRows
-from dpensemble.rows.checked import RowCheck, TableForm
+from dpensemble.rows.checked import RowCheck, TableForm, Units
+from dpensemble.rows.source import Read, RowSource
 
 
 class LabelMomentsSurvival(ReadsTables):
@@ -209,24 +212,75 @@ class LabelMomentsSurvival(ReadsTables):
         declared.check()
         kinds = _kinds_of(declared)
         with guard_private_rows():
-            event, time = _event_and_time(arguments.required(y))
-            times = declared.checked_rows(time, event)
-            table = times.table.to_numpy()
-            # All competing events are one kind.
-            own = np.clip(times.targets, 0, len(kinds))
-            cells = cells_of_times(checked_ends(self.bins), table[:, 0], own, n_events=len(kinds))
-            cells = np.where(times.targets == BAD, BAD, cells)
+            times = _CellsReader(declared)(X, arguments.required(y))
         # Records are the same in fits with other bins, so fits are counted by times and not by cells.
-        with guarded_fit(self, ledger, (X, table[:, 0], X_public)):
+        with guarded_fit(self, ledger, (X, times.table["time"].to_numpy(), X_public)):
             rows = PreparedRows(self, X_public)
             rows.warn(units)
 
             def check(public: Rows, owners: Owners) -> RowCheck:
-                form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
-                n_cells = (1 + len(kinds)) * len(self.bins) + 1
-                return RowCheck(form, np.arange(n_cells), True, times.units(owners, 1 + len(declared.kinds_of_events)))
+                return self._row_check(public, kinds, times.units(owners))
 
-            steps = _SurvivalSteps.in_memory(self, rows, X, cells, check, (units, public_units, fewest_units))
+            steps = _SurvivalSteps.in_memory(self, rows, X, times.targets, check, (units, public_units, fewest_units))
+            steps.kinds = kinds
+            self.result_ = run_steps(steps)
+            rows.publish(self)
+        return self
+
+    def _row_check(self, public: Rows, kinds: tuple[str, ...], units: Units | None = None) -> RowCheck:
+        """Return the check of private rows, whose classes are cells."""
+        form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
+        return RowCheck(form, np.arange((1 + len(kinds)) * len(self.bins) + 1), True, units)
+
+    @takes_any_frame
+    def fit_blocks(
+        self,
+        read: Read | RowSource,
+        *,
+        X_public: Rows = None,
+        n_records: int | None = None,
+        units: ArrayLike | None = None,
+        public_units: ArrayLike | None = None,
+        ledger: Rows = None,
+        fewest_units: int | None = None,
+    ) -> LabelMomentsSurvival:
+        """Fit to private records that come in blocks or parts. With the same seed the release is that of `fit`.
+
+        Parameters
+        ----------
+        read : callable or table in parts
+            A callable returns an iterator over blocks ``(X, y)``, where `y` has two fields as for `fit`. A table in
+            parts has the columns of the event and of the time as its target, in this order:
+            ``ParquetParts(path, ("status", "days"))``.
+        n_records, units, X_public, public_units, ledger, fewest_units
+            As for `LabelMomentsClassifier.fit_blocks`. A unit's records may lie in any blocks. The first pass finds
+            the record that counts.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError, DataError
+            As for `fit`.
+        """
+        declared = LifeTable(self.bins, events=self.events, censored=self.censored, competing=self.competing)
+        declared.check()
+        kinds = _kinds_of(declared)
+        if callable(read):
+            read = compared_once(read, X_public)
+        with guarded_fit(self, ledger):
+            rows = PreparedRows(self, X_public)
+            rows.warn(units, read)
+
+            def check(public: Rows) -> RowCheck:
+                return replace(self._row_check(public, kinds), times=_CellsReader(declared))
+
+            given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
+            records, public, whose = records_of_blocks(self, *given, check=check)
+            n_units = integer_between("n_records", records.n_units, 1, 2**40)
+            steps = _SurvivalSteps.of(self, records, public, whose, n_units, fewest_units)
             steps.kinds = kinds
             self.result_ = run_steps(steps)
             rows.publish(self)
@@ -342,30 +396,16 @@ def _kinds_of(declared: LifeTable) -> tuple[str, ...]:
     return (first, " or ".join(others)) if others else (first,)
 
 
-# Words in the names of a first and of a second field that are the wrong way round.
-_SWAPPED = ("time", "duration", "day", "week", "month", "year"), ("event", "status", "cens", "death", "died", "dead")
+class _CellsReader(TimesReader):
+    """Reads rows whose classes are cells of a kind of event and a bin. All competing events are one kind."""
 
-
-def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
-    """Return both fields of a structured array, or both columns of a table. Only declared types are judged."""
-    if is_table(y) and len(y.columns) == 2:
-        event, time = (y.iloc[:, place] for place in range(2))
-    elif isinstance(y, np.ndarray) and y.ndim == 1 and len(y.dtype.names or ()) == 2:
-        event, time = (y[name] for name in y.dtype.names or ())
-    else:
-        raise DataError(
-            "y must have two fields, first the event and then the time: give a structured array, as "
-            "sksurv.util.Surv.from_arrays(event, time) makes it, or a table of two columns."
-        )
-    names = [str(one).lower() for one in (y.columns if is_table(y) else y.dtype.names)]
-    swapped = all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
-    if time.dtype.kind == "b" or swapped:
-        raise DataError(
-            f"y has the fields {', '.join(map(repr, names))}: give the event first, and then the time."
-            if swapped
-            else "y has truth values as its second field: give the event first, and then the time."
-        )
-    return event, time
+    def __call__(self, X: Rows, y: Rows) -> TimesAndEnds:
+        """Return times and cells."""
+        times, n_events = super().__call__(X, y), len(_kinds_of(self.declared))
+        own = np.clip(times.targets, 0, n_events)
+        ends = checked_ends(self.declared.bins)
+        cells = cells_of_times(ends, times.table["time"].to_numpy(), own, n_events=n_events)
+        return times._replace(targets=np.where(times.targets == BAD, BAD, cells))
 
 
 class _SurvivalSteps(OneMapSteps):

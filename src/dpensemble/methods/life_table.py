@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from dpensemble._checks import member
-from dpensemble._entries import Integers, Rows, label_array, require_labels, require_one_per_record
+from dpensemble._entries import Integers, Rows, is_table, label_array, require_labels, require_one_per_record
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.design.sums import NoisySums
@@ -21,8 +21,9 @@ from dpensemble.engine.planned import store_params
 from dpensemble.engine.records import ReleasedLabels
 from dpensemble.engine.result import Result
 from dpensemble.engine.run import Steps, guarded_fit, run_steps
-from dpensemble.errors import InvalidParameterError
+from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.guarantee import Budget, Guarantee
+from dpensemble.methods.label_moments import checked_records
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.life_table import (
     MOST_COMPETING,
@@ -31,14 +32,15 @@ from dpensemble.moments.life_table import (
     LifeTableSum,
     PlacesOfTimes,
     checked_ends,
-    chosen_rows,
+    ranks_of_times,
     rows_of_times,
 )
 from dpensemble.relations import Relation
 from dpensemble.releases import SumReleaser, SumsMeter
 from dpensemble.rows.arguments import BAD, OnBadRecord, Owners, class_ids_or_bad, sorted_classes
 from dpensemble.rows.checked import RowCheck, TableForm, UnitsByPlace, numbers_or_nan
-from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords
+from dpensemble.rows.passes import CheckedRecords, Features, SumsOfRecords, UnitCounts
+from dpensemble.rows.source import Read, RowSource
 
 _ASSUMPTIONS = (
     "Only the noisy table and what is computed from it (curves, bands, tests) are published.",
@@ -59,21 +61,62 @@ class _OneTable(NoisySums):
 
 
 class TimesAndEnds(NamedTuple):
-    """Times and classes of all records, `BAD` for a bad one. Private."""
+    """Times and classes of all records, `BAD` for a bad one, and ranks within a unit. Private."""
 
     table: Rows
     targets: Integers
+    ranks: NDArray[np.uint8]
 
-    def units(self, owners: Owners, n_kinds: int) -> UnitsByPlace | None:
-        """Return units in which one record of each weighs 1: its first event, or without events its last time."""
+    def units(self, owners: Owners) -> UnitsByPlace | None:
+        """Return units in which one record of each weighs 1: its first event, or without events its last time.
+
+        Records of a unit with the same event at the same time share the weight.
+        """
         if owners.units is None:
             return None
-        # All but one of a unit's records weigh nothing.
-        own_rows, targets = owners.kept(self.table, self.targets)
-        good = targets != BAD
-        kinds = np.where(good, targets % n_kinds, 0)
-        chosen = chosen_rows(own_rows["time"].to_numpy(), kinds, good, owners.numbers)
-        return UnitsByPlace.of_present(owners.present, owners.numbers, chosen.astype(np.float64))
+        (ranks,) = owners.kept(self.ranks)
+        weights = UnitCounts.of(owners.numbers, ranks).weights(owners.numbers, ranks)
+        return UnitsByPlace.of_present(owners.present, owners.numbers, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class TimesReader:
+    """Reads rows of times, the same in memory, in blocks, in parts and on a cluster, by what is declared."""
+
+    declared: LifeTable
+
+    def __call__(self, X: Rows, y: Rows) -> TimesAndEnds:
+        """Return times and classes. Rows have the columns of strata, and targets an event and its time."""
+        event, time = _event_and_time(y)
+        # A table in parts may have more columns.
+        strata = {name: X[name] for name in self.declared.strata or () if is_table(X) and name in X}
+        return self.declared.checked_rows(time, event, strata or None)
+
+
+# Words in the names of a first and of a second field that are the wrong way round.
+_SWAPPED = ("time", "duration", "day", "week", "month", "year"), ("event", "status", "cens", "death", "died", "dead")
+
+
+def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
+    """Return both fields of a structured array, or both columns of a table. Only declared types are judged."""
+    if is_table(y) and len(y.columns) == 2:
+        event, time = (y.iloc[:, place] for place in range(2))
+    elif isinstance(y, np.ndarray) and y.ndim == 1 and len(y.dtype.names or ()) == 2:
+        event, time = (y[name] for name in y.dtype.names or ())
+    else:
+        raise DataError(
+            "y must have two fields, first the event and then the time: give a structured array, as "
+            "sksurv.util.Surv.from_arrays(event, time) makes it, or a table of two columns."
+        )
+    names = [str(one).lower() for one in (y.columns if is_table(y) else y.dtype.names)]
+    swapped = all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
+    if time.dtype.kind == "b" or swapped:
+        raise DataError(
+            f"y has the fields {', '.join(map(repr, names))}: give the event first, and then the time."
+            if swapped
+            else "y has truth values as its second field: give the event first, and then the time."
+        )
+    return event, time
 
 
 class _LifeTableResult(Result):
@@ -97,24 +140,13 @@ class _LifeTableSteps(Steps):
     meter: SumsMeter
     _estimate: LifeTableEstimate
 
-    def __init__(self, method: LifeTable, rows: TimesAndEnds, owners: Owners, fewest_units: int | None) -> None:
+    def __init__(
+        self, method: LifeTable, records: CheckedRecords, fewest_units: int | None, *, has_units: bool
+    ) -> None:
         super().__init__(method)
         self.ends, self.strata, self.kinds = checked_ends(method.bins), method.stratum_names, method.kinds_of_events
-        self.has_units = owners.units is not None
-        self.find_budget(owners.n_units, fewest_units, has_units=self.has_units)
-        units = rows.units(owners, 1 + len(self.kinds))
-        check = RowCheck(
-            TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True),
-            np.arange(self.n_classes),
-            True,
-            units,
-        )
-        self.records = CheckedRecords.in_memory(rows.table, rows.targets, check)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of strata by ends."""
-        return (1 + len(self.kinds)) * len(self.strata)
+        self.has_units, self.records = has_units, records
+        self.find_budget(records.n_units, fewest_units, has_units=has_units)
 
     def prepare(self) -> None:
         """Choose the design and its meter from public settings."""
@@ -131,7 +163,7 @@ class _LifeTableSteps(Steps):
             sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
             same=self.records.same,
         )
-        query = LifeTableSum(self.n_classes)
+        query = LifeTableSum(self.method.n_classes)
         noisy, spread = self.source.noisy_sum(query, 1.0, title="Life table")
         self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread, self.kinds)
         advance(1)
@@ -298,7 +330,7 @@ class LifeTable(BaseEstimator):
             name=self.name,
             title=self.title,
             everyone=(Group(EVERYONE, budget),),
-            n_classes=(1 + len(self.kinds_of_events)) * len(self.stratum_names),
+            n_classes=self.n_classes,
             rounds=1,
             relation=member("relation", self.relation, Relation),
         )
@@ -347,8 +379,54 @@ class LifeTable(BaseEstimator):
             rows = self.checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
             owners = Owners.of(units, len(rows.targets), zeroes=True)
-            self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
+            form = TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True)
+            check = RowCheck(form, np.arange(self.n_classes), True, rows.units(owners))
+            records = CheckedRecords.in_memory(rows.table, rows.targets, check)
+            self.result_ = run_steps(_LifeTableSteps(self, records, fewest_units, has_units=owners.units is not None))
         return self
+
+    def fit_blocks(
+        self,
+        read: Read | RowSource,
+        *,
+        n_records: int | None = None,
+        units: ArrayLike | None = None,
+        ledger: Rows = None,
+        fewest_units: int | None = None,
+    ) -> Self:
+        """Release the life table of records in blocks or parts. With the same seed the release is that of `fit`.
+
+        Parameters
+        ----------
+        read : callable or table in parts
+            A callable returns an iterator over blocks ``(strata, y)``, the same in the same order at every call.
+            `strata` is a DataFrame with the declared columns, or None without strata. `y` has two fields, the event and
+            then the time, as for `LabelMomentsSurvival.fit`. A table in parts has the columns of both as its target, as
+            in ``ParquetParts(path, ("status", "days"), unit="patient")``, and those of strata beside them.
+        n_records, units, ledger, fewest_units
+            As for `LabelMomentsClassifier.fit_blocks`. A unit's records may lie in any blocks. The first pass finds the
+            record that counts.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameterError, DataError, BudgetError
+            As for `fit`. Also if records change between two passes.
+        """
+        self.check()
+        with guarded_fit(self, ledger):
+            check = RowCheck(None, np.arange(self.n_classes), True, times=TimesReader(clone(self)))
+            records, has_units = checked_records(self, read, check, n_records, units)
+            self.result_ = run_steps(_LifeTableSteps(self, records, fewest_units, has_units=has_units))
+        return self
+
+    @property
+    def n_classes(self) -> int:
+        """Number of strata by ends: a censoring, and each kind of event."""
+        return (1 + len(self.kinds_of_events)) * len(self.stratum_names)
 
     def _codes(self) -> NDArray[np.generic]:
         """Return the declared codes, checked and sorted."""
@@ -427,7 +505,8 @@ class LifeTable(BaseEstimator):
             order = np.argsort([in_order.tolist().index(value) for value in values])
             places = places * len(values) + order[ids]
         targets = np.where(good, (1 + len(self.kinds_of_events)) * places + kinds, BAD)
-        return TimesAndEnds(rows_of_times(np.where(good, number, 0.0), good & (kinds > 0)), targets)
+        rows = rows_of_times(np.where(good, number, 0.0), good & (kinds > 0))
+        return TimesAndEnds(rows, targets, ranks_of_times(number, kinds, good))
 
 
 def _ids(name: str, declared: NDArray[np.generic], entries: Rows, n_records: int) -> Integers:

@@ -48,6 +48,8 @@ _LEVEL = 0.95
 _STEPS = (0.05, 0.2, 0.6)
 _FIRST, _FIRST_SPREAD, _LOGITS = -3.0, 3.0, 12.0
 _ITERATIONS, _TOLERANCE, _LEAST_STEP = 40, 1e-4, 1e-3
+# Ranks of records after those of all events: a censoring at time 0, and a record that cannot be read.
+_NOT_AN_EVENT, _BAD_ROW = np.uint64(2**64 - 2), np.uint64(2**64 - 1)
 # Draws for the quantile of the largest deviation, from a fixed public seed.
 _DRAWS = 4000
 
@@ -696,16 +698,16 @@ def _log_rank(strata: Sequence[_Observed]) -> LogRank | None:
     return LogRank(value, size, float(stats.chi2.sf(value, size)))
 
 
-def chosen_rows(times: Floats, kinds: Integers, good: NDArray[np.bool_], units: Integers) -> NDArray[np.bool_]:
-    """Return one row of each unit: its first event, or without events its last time. Private.
+def ranks_of_times(times: Floats, kinds: Integers, good: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Return bytes of each row, shape (n_rows, 16), the least for a unit's first event, or else its last time. Private.
 
-    `kinds` is 0 for a censoring. A unit's row depends on the unit's own rows only. A unit without a readable row has
-    one of its bad rows, which adds zeros and counts as a unit.
+    `kinds` is 0 for a censoring. A row is read separately. At one time the event of interest comes first, and rows with
+    the same rank share the weight of their unit. Bad rows come last, since a unit that has no other counts as a unit.
     """
-    is_event = kinds > 0
-    order = np.lexsort((kinds, np.where(is_event, times, -times), ~is_event, ~good, units))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = units[order][1:] != units[order][:-1]
-    chosen = np.zeros(len(order), dtype=bool)
-    chosen[order[first]] = True
-    return chosen
+    # Bits of numbers from 0 have the order of the numbers, and leave the first bit free.
+    bits = (np.where(good, times, 0.0) + 0.0).view(np.uint64)
+    words = np.where(kinds > 0, bits, _NOT_AN_EVENT - bits)
+    ranks = np.zeros((len(bits), 16), dtype=np.uint8)
+    ranks[:, :8] = np.where(good, words, _BAD_ROW).astype(">u8").view(np.uint8).reshape(-1, 8)
+    ranks[:, 8] = np.where(good, kinds, 0)
+    return ranks

@@ -12,7 +12,7 @@ on Spark in `RowCheck.checked_blocks`. Four things change how far one unit can m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -34,6 +34,7 @@ from dpensemble._entries import (
     row_array,
     rows_at,
 )
+from dpensemble.datasets.arrow import Columns
 from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 from dpensemble.moments.residuals import NumberRange
@@ -55,26 +56,30 @@ _RANGES = (
     ". To predict a number, declare its range (LabelMomentsRegressor, or train --range), or cut the number into ranges"
 )
 _Mask = NDArray[np.bool_]
+# Bytes of each record, shape (n_records, 16), whose order is that in which records of a unit count.
+_Ranks = NDArray[np.uint8]
 
 
 class CheckedBlock(NamedTuple):
     """Checked private records: rows in the form of the method, class ids, and weights.
 
     Weights add up to at most 1 a unit. The class id of a bad record is negative. `units` identify whose records they
-    are, if they can be read again.
+    are, if they can be read again. Of a unit's records only those of the least rank count, if there are `ranks`.
     """
 
     rows: Rows
     targets: Integers
     weights: Floats
     units: ArrayLike | None = None
+    ranks: _Ranks | None = None
 
     def split(self, rows: int) -> Iterator[CheckedBlock]:
         """Yield the records in blocks of at most that many rows."""
         for start in range(0, len(self.targets), rows):
             part = slice(start, start + rows)
             units = None if self.units is None else np.asarray(self.units)[part]
-            yield CheckedBlock(rows_at(self.rows, part), self.targets[part], self.weights[part], units)
+            ranks = None if self.ranks is None else self.ranks[part]
+            yield CheckedBlock(rows_at(self.rows, part), self.targets[part], self.weights[part], units, ranks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +197,33 @@ class UnitsByPlace:
             raise DataError("units has more entries than blocks have records: give one for each.")
 
 
+class TimesOfRows(Protocol):
+    """Times until an event as they are read: rows of times, class ids, and ranks. Private."""
+
+    @property
+    def table(self) -> Rows:
+        """Times as rows, for a method whose rows are nothing else."""
+        ...
+
+    @property
+    def targets(self) -> Integers:
+        """Class ids, `BAD` for a bad record."""
+        ...
+
+    @property
+    def ranks(self) -> _Ranks:
+        """The order in which records of a unit count."""
+        ...
+
+
+class Shares(Protocol):
+    """How the records of a unit share its weight, from a pass over all of them. Private."""
+
+    def weights(self, units: ArrayLike, ranks: _Ranks | None) -> Floats:
+        """Return each record's share of its unit."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class RowCheck:
     """Makes checked records of given rows. It is the same in every pass over the rows.
@@ -199,15 +231,20 @@ class RowCheck:
     With `zeroes`, a bad record is kept, as one that adds nothing, and a record without a unit is left out. Otherwise
     both raise errors. Without `units` each record is a unit. `target` and `unit` are columns of a source. With the
     declared range of a `number`, labels are numbers, and there are no classes.
+
+    `times` reads rows and labels of times until an event. Without a `form` rows are the times that are read. Of several
+    records of a unit only those of the least rank count. A pass over all records finds their `shares`.
     """
 
-    form: TableForm | NumberForm
+    form: TableForm | NumberForm | None
     classes: NDArray[np.generic]
     zeroes: bool
     units: Units | None = None
-    target: str | None = None
+    target: Columns | None = None
     unit: str | None = None
     number: NumberRange | None = None
+    times: Callable[[Rows, Rows], TimesOfRows] | None = None
+    shares: Shares | None = None
 
     def checked_blocks(self, tables: Iterable[Rows]) -> Iterator[CheckedBlock]:
         """Yield the records of each table as a block. Errors name rows by their number in all tables."""
@@ -215,6 +252,8 @@ class RowCheck:
         for table in tables:
             X, y, ids = columns_of(table, self.target, self.unit)
             y = y if self.target is None else as_pandas("y", y)
+            # A life table without strata has no rows but times.
+            X = y if X is None and self.form is None else X
             if ids is not None and self.unit is None:
                 raise DataError("a source gives units although its unit is None: name the column, or give no units.")
             if len(X) != len(y):
@@ -223,8 +262,9 @@ class RowCheck:
                 continue
             if self.units is not None:
                 self.units.require_type(ids)
-            rows = self.form.checked(X, zeroes=self.zeroes, first=start)
-            require_labels(y, keep_bad=self.zeroes, first=start)
+            rows = X if self.form is None else self.form.checked(X, zeroes=self.zeroes, first=start)
+            if self.times is None:
+                require_labels(y, keep_bad=self.zeroes, first=start)
             yield self.checked_block(rows, y, ids, first=start)
             start += len(X)
         if self.units is not None:
@@ -232,21 +272,36 @@ class RowCheck:
 
     def checked_block(self, X: Rows, y: Rows, ids: Rows | None = None, *, first: int = 0) -> CheckedBlock:
         """Return records as a block: converted, with class ids and weights. Both were checked before."""
+        rows, targets, ranks = self._read(X, y, first)
+        if self.units is None:
+            return CheckedBlock(rows, targets, np.ones(len(targets)))
+        present, weights, whose = self.units.weights_of(ids, first, len(targets))
+        if self.shares is not None:
+            weights = self.shares.weights(whose, ranks)
+        if present.all():
+            return CheckedBlock(rows, targets, weights, whose, ranks)
+        if not self.zeroes:
+            raise DataError("a private record has no unit: fill the column of units in.")
+        # A record without a unit is left out of every sum.
+        own = None if ranks is None else ranks[present]
+        return CheckedBlock(rows[present], targets[present], weights[present], np.asarray(whose)[present], own)
+
+    def _read(self, X: Rows, y: Rows, first: int) -> tuple[Rows, Integers, _Ranks | None]:
+        """Return converted rows, class ids, `BAD` for a bad record, and ranks of times until an event."""
+        times = None if self.times is None else self.times(X, y)
+        if times is not None and self.form is None:
+            return times.table, times.targets, times.ranks
+        if self.form is None:
+            raise DataError("rows without a form must be times until an event: give the form of the rows.")
         rows, good = self.form.converted(X, zeroes=self.zeroes, first=first)
+        if times is not None:
+            return rows, np.where(good, times.targets, BAD), times.ranks
         if self.number is None:
             targets = class_ids(self.classes, y, keep_bad=self.zeroes, first=first)
         else:
             targets = number_codes(self.number, y, keep_bad=self.zeroes, first=first)
         targets[~good] = BAD
-        if self.units is None:
-            return CheckedBlock(rows, targets, np.ones(len(targets)))
-        present, weights, whose = self.units.weights_of(ids, first, len(targets))
-        if present.all():
-            return CheckedBlock(rows, targets, weights, whose)
-        if not self.zeroes:
-            raise DataError("a private record has no unit: fill the column of units in.")
-        # A record without a unit is left out of every sum.
-        return CheckedBlock(rows[present], targets[present], weights[present], np.asarray(whose)[present])
+        return rows, targets, None
 
 
 def class_ids(classes: NDArray[Any], y: Any, *, keep_bad: bool = False, first: int = 0) -> Integers:

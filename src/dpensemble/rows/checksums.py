@@ -126,10 +126,16 @@ class RowChecksums:
         """Return checksums under a key that was never used before."""
         return cls(secrets.token_bytes(32))
 
-    def of(self, rows: Rows, targets: Integers, units: ArrayLike | None = None) -> int:
+    def of(
+        self,
+        rows: Rows,
+        targets: Integers,
+        units: ArrayLike | None = None,
+        ranks: NDArray[np.uint8] | None = None,
+    ) -> int:
         """Return the checksum of rows, their class ids and, if they have any, their units or hashes of units.
 
-        Order does not matter.
+        `ranks` of records decide which of a unit count, so they are a part of a row. Order does not matter.
         """
         n_rows = len(targets)
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows).reshape(n_rows, -1))
@@ -138,6 +144,8 @@ class RowChecksums:
         if units is not None:
             # Two dimensions: bytes of units that were hashed before, or of places.
             hashed.append(np.asarray(units, dtype=np.uint8) if np.ndim(units) == 2 else self.texts(units))
+        if ranks is not None:
+            hashed.append(ranks)
         n_numbers = 1 + int(numeric.sum())
         packed = np.empty((n_rows, n_numbers + len(hashed) * SIZE // _NUMBER), dtype="<f8")
         packed[:, 0] = targets

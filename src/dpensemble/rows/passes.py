@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -39,25 +39,91 @@ _HASH = f"S{SIZE}"
 
 @dataclass(frozen=True, eq=False)
 class UnitCounts:
-    """Number of records of each unit that has several, by the sorted keyed hashes of units. Private."""
+    """Number of records of each unit, by the sorted keyed hashes of units. Private.
+
+    All records of a unit share its weight. If records have ranks, only those of the least rank do: `ranks` is the least
+    rank of each unit, and `sharing` the number of records that have it. So the order of records never matters.
+    """
 
     hashes: _UnitHashes
     counts: NDArray[np.int64]
+    ranks: _UnitHashes | None = None
+    sharing: NDArray[np.int64] | None = None
 
-    def weights(self, hashes: _UnitHashes) -> Floats:
-        """Return each record's share of its unit."""
+    @classmethod
+    def of(cls, units: ArrayLike, ranks: NDArray[np.uint8] | None = None) -> Self:
+        """Return the units of records, by their keyed hashes or their numbers."""
+        hashes = as_hashes(units)
+        if ranks is None:
+            return cls(*np.unique(hashes, return_counts=True))
+        ones = np.ones(len(hashes), dtype=np.int64)
+        return cls.merged([cls(hashes, ones, as_hashes(ranks), ones)])
+
+    @classmethod
+    def merged(cls, parts: Sequence[UnitCounts]) -> Self:
+        """Return the units of all parts together."""
+        hashes, counts = np.concatenate([one.hashes for one in parts]), np.concatenate([one.counts for one in parts])
+        ranked = [(one.ranks, one.sharing) for one in parts if one.ranks is not None and one.sharing is not None]
+        if not ranked:
+            distinct, places = np.unique(hashes, return_inverse=True)
+            return cls(distinct, _added_up(counts, places, len(distinct)))
+        ranks = np.concatenate([one for one, _ in ranked])
+        # By unit, and within a unit by rank.
+        order = np.lexsort((ranks, hashes))
+        hashes, counts, ranks = hashes[order], counts[order], ranks[order]
+        is_first = np.append(True, hashes[1:] != hashes[:-1])
+        places, n_units = np.cumsum(is_first) - 1, int(is_first.sum())
+        least = ranks[is_first]
+        shared = np.where(ranks == least[places], np.concatenate([one for _, one in ranked])[order], 0)
+        return cls(hashes[is_first], _added_up(counts, places, n_units), least, _added_up(shared, places, n_units))
+
+    @property
+    def of_several(self) -> UnitCounts:
+        """The units that have several records. All others have the weight 1."""
+        several = self.counts > 1
+        if self.ranks is None or self.sharing is None:
+            return UnitCounts(self.hashes[several], self.counts[several])
+        return UnitCounts(self.hashes[several], self.counts[several], self.ranks[several], self.sharing[several])
+
+    def weights(self, units: ArrayLike, ranks: NDArray[np.uint8] | None = None) -> Floats:
+        """Return each record's share of its unit. `ranks` are those of the records, if units have any."""
+        hashes = as_hashes(units)
         if not len(self.hashes):
             return np.ones(len(hashes))
         places = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
-        return 1 / np.where(self.hashes[places] == hashes, self.counts[places], 1)
+        several = self.hashes[places] == hashes
+        if self.ranks is None or self.sharing is None or ranks is None:
+            return 1 / np.where(several, self.counts[places], 1)
+        counts = ~several | (as_hashes(ranks) == self.ranks[places])
+        return counts / np.where(several, self.sharing[places], 1)
 
-    def are_of(self, rows: int) -> bool:
+    def shares_of(self, part: UnitCounts) -> Floats:
+        """Return the share of each unit that its records in a part have together. These are units of all parts."""
+        places = np.searchsorted(self.hashes, part.hashes)
+        if self.ranks is None or self.sharing is None or part.ranks is None or part.sharing is None:
+            return part.counts / self.counts[places]
+        return np.where(part.ranks == self.ranks[places], part.sharing / self.sharing[places], 0.0)
+
+    def are_of(self, rows: int, *, ranked: bool = False) -> bool:
         """Return whether these can be the units of a number of records: sorted, each with a record, none missing."""
         hashes, counts = self.hashes, self.counts
         alike = hashes.dtype == np.dtype(_HASH) and counts.dtype == np.int64 and hashes.shape == counts.shape
         if not alike or counts.ndim != 1 or not ((counts >= 1) & (counts <= rows)).all():
             return False
-        return bool((hashes[1:] > hashes[:-1]).all()) and sum(counts.tolist()) == rows
+        if not ((hashes[1:] > hashes[:-1]).all() and sum(counts.tolist()) == rows):
+            return False
+        ranks, sharing = self.ranks, self.sharing
+        if ranks is None or sharing is None or not ranked:
+            return ranks is None and sharing is None and not ranked
+        alike = ranks.dtype == np.dtype(_HASH) and sharing.dtype == np.int64
+        alike = alike and ranks.shape == sharing.shape == counts.shape
+        return alike and bool(((sharing >= 1) & (sharing <= counts)).all())
+
+
+def _added_up(counts: Integers, places: Integers, n_units: int) -> Integers:
+    total = np.zeros(n_units, dtype=np.int64)
+    np.add.at(total, places, counts)
+    return total
 
 
 #: Rows whose features are in memory at a time.
@@ -99,8 +165,8 @@ class Features:
         kept_bytes = 0
         self._kept = [] if self.keeps and not self._complete else None
         state = fingerprint(self._map) if self.alone else None
-        for rows, targets, weights, units in blocks:
-            checksum = 0 if checksums is None else checksums.of(rows, targets, units)
+        for rows, targets, weights, units, ranks in blocks:
+            checksum = 0 if checksums is None else checksums.of(rows, targets, units, ranks)
             features, good = self._bounded(rows, targets)
             block = WholeBlock(features, np.where(good, targets, BAD), weights, checksum)
             if self._kept is not None:
@@ -222,8 +288,9 @@ class PartReport:
             if not sums.is_sound or sums.round != task.number:
                 return False
             if task.query is None:
-                owned = task.check.unit is not None and sums.rows > 0
-                return sums.total is None and (units is not None and units.are_of(sums.rows) if owned else not units)
+                owned, ranked = task.check.unit is not None and sums.rows > 0, task.check.times is not None
+                vetted = units is not None and units.are_of(sums.rows, ranked=ranked)
+                return sums.total is None and (vetted if owned else not units)
             summed = (sums.total is None) == (sums.rows == 0)
             return summed and units is None and task.query.allows(sums, weights.of(sums.records))
         except (AttributeError, TypeError, ValueError):
@@ -294,14 +361,15 @@ class PartTask:
         return PartReport(partial_sums(self.query, self.features.whole_blocks(blocks, checksums), number=self.number))
 
     def _count(self, blocks: Iterator[CheckedBlock], checksums: RowChecksums | None) -> PartReport:
-        rows, checksum, hashes = 0, 0, []
+        rows, checksum, units = 0, 0, []
         for part in blocks:
             rows += len(part.targets)
-            checksum += 0 if checksums is None else checksums.of(part.rows, part.targets, part.units)
-            if self.check.unit is not None and part.units is not None:
-                hashes.append(as_hashes(part.units))
+            checksum += 0 if checksums is None else checksums.of(part.rows, part.targets, part.units, part.ranks)
+            # Units that were named before are known, but not which of their records count.
+            if part.units is not None and (self.check.unit is not None or part.ranks is not None):
+                units.append(UnitCounts.of(part.units, part.ranks))
         sums = PartialSums(None, rows, checksum % CHECKSUMS)
-        return PartReport(sums, UnitCounts(*np.unique(np.concatenate(hashes), return_counts=True)) if hashes else None)
+        return PartReport(sums, UnitCounts.merged(units) if units else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -356,17 +424,11 @@ class CheckedRecords:
 
     def _with_units(self, task: PartTask, parts: list[tuple[UnitCounts, tuple[int, int]]]) -> Self:
         """Return the records with the weights of units that each part counted."""
-        hashes, counts = [one.hashes for one, _ in parts], np.concatenate([one.counts for one, _ in parts])
-        distinct, places = np.unique(np.concatenate(hashes), return_inverse=True)
-        total = np.zeros(len(distinct), dtype=np.int64)
-        np.add.at(total, places, counts)
-        several = total > 1
-        units = UnitCounts(distinct[several], total[several])
-        shares = np.split(counts / total[places], np.cumsum([len(one) for one in hashes])[:-1])
-        of_parts = {part: math.fsum(share.tolist()) for (_, part), share in zip(parts, shares, strict=True)}
-        check = replace(task.check, units=UnitsByEntry(task.key, units))
-        weights = PartWeights(of_parts, float(len(distinct)))
-        return replace(self, task=replace(task, check=check), n_units=len(distinct), weights=weights)
+        units = UnitCounts.merged([one for one, _ in parts])
+        of_parts = {part: math.fsum(units.shares_of(one).tolist()) for one, part in parts}
+        weights = PartWeights(of_parts, float(len(units.hashes)))
+        check = replace(task.check, shares=units.of_several)
+        return replace(self, task=replace(task, check=check), n_units=len(units.hashes), weights=weights)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -468,10 +530,9 @@ class UnitTypeError(DataError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitsByEntry:
-    """Units that are recognised by the entries of a column, under a secret key. `counts` are None before a pass."""
+    """Units that are recognised by the entries of a column, under a secret key."""
 
     key: bytes
-    counts: UnitCounts | None = None
 
     @property
     def named(self) -> None:
@@ -483,15 +544,19 @@ class UnitsByEntry:
             raise UnitTypeError
 
     def weights_of(self, ids: Rows | None, start: int, n_rows: int) -> tuple[NDArray[np.bool_], Floats, ArrayLike]:  # noqa: ARG002
-        """Return which rows have a unit, their weights and the keyed hashes of units."""
+        """Return which rows have a unit, no weights before all of them are counted, and the keyed hashes of units."""
         hashes, present = RowChecksums(self.key).ids(cast("Rows", ids))
-        weights = np.ones(n_rows) if self.counts is None else self.counts.weights(as_hashes(hashes))
-        return present, weights, hashes
+        return present, np.ones(n_rows), hashes
 
     def require_all(self, n_rows: int) -> None:
         """Do nothing: every row has an entry."""
 
 
 def as_hashes(units: ArrayLike) -> _UnitHashes:
-    """Return keyed hashes of units as one entry each."""
-    return np.ascontiguousarray(units, dtype=np.uint8).view(_HASH).ravel()
+    """Return keyed hashes or ranks, shape (n_rows, 16), as one entry each, and so numbers of units."""
+    entries = np.asarray(units)
+    if entries.ndim == 1:
+        written = np.zeros((len(entries), SIZE), dtype=np.uint8)
+        written[:, :8] = entries.astype(">i8").view(np.uint8).reshape(len(entries), 8)
+        entries = written
+    return np.ascontiguousarray(entries, dtype=np.uint8).view(_HASH).ravel()

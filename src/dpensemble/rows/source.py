@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpensemble._entries import Rows
+from dpensemble._entries import Rows, is_table
 from dpensemble._work import ShownPasses
+from dpensemble.datasets.arrow import Columns, names_in
 from dpensemble.datasets.frames import as_pandas
 from dpensemble.errors import DataError
 
@@ -40,15 +41,16 @@ class RowSource(Protocol):
 
     Attributes
     ----------
-    target : str or None
-        Column of the labels. None if a table is a pair of features and labels, or a `Given`.
+    target : str, sequence of str or None
+        Column of the labels, or columns that are read together, such as those of an event and of its time. None if a
+        table is a pair of features and labels, or a `Given`.
     unit : str or None
         Column that identifies whose record it is. Records with the same entry are one unit.
     """
 
     @property
-    def target(self) -> str | None:
-        """Column of the labels."""
+    def target(self) -> Columns | None:
+        """Column of the labels, or columns that are read together."""
 
     @property
     def unit(self) -> str | None:
@@ -127,17 +129,18 @@ def _rows_not_held(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[Rows, 
         kept = ~held[start : start + len(rows)]
         start += len(rows)
         if kept.any():
-            yield rows[kept], np.asarray(labels)[kept]
+            yield rows[kept], labels[kept] if is_table(labels) else np.asarray(labels)[kept]
     if start != len(held):
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
 
 
-def columns_of(table: Rows, target: str | None, unit: str | None) -> Given:
+def columns_of(table: Rows, target: Columns | None, unit: str | None) -> Given:
     """Return the features, the labels and the ids of units in one table of a source."""
     if target is None:
         return Given(*table)
-    features = table[[name for name in table.columns if name not in (target, unit)]]
-    return Given(features, table[target], None if unit is None else table[unit])
+    features = table[[name for name in table.columns if name not in (*names_in(target), unit)]]
+    labels = table[target] if isinstance(target, str) else table[list(target)]
+    return Given(features, labels, None if unit is None else table[unit])
 
 
 def rows_here(source: RowSource) -> Iterator[tuple[Rows, Rows]]:
@@ -151,7 +154,7 @@ def rows_here(source: RowSource) -> Iterator[tuple[Rows, Rows]]:
 class _Changed:
     """A source whose tables are changed where they are read. It states the facts of the source behind it."""
 
-    target: str | None = None
+    target: Columns | None = None
 
     def __init__(self, source: RowSource) -> None:
         self.source, self.unit = source, source.unit
@@ -179,7 +182,7 @@ class _Converted(_Changed):
 def _on_converted(
     work: Callable[[Iterator[Rows]], Report],
     convert: Convert,
-    target: str | None,
+    target: Columns | None,
     unit: str | None,
     tables: Iterator[Rows],
 ) -> Report:

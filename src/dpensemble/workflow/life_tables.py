@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dpensemble._checks import declared_labels
+from dpensemble._entries import Rows
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.formats import Kind
@@ -22,7 +23,7 @@ from dpensemble.report.record import declared_noun
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.stand_ins import nothing_spent
-from dpensemble.workflow.table_files import TableFiles
+from dpensemble.workflow.table_files import TableFiles, Workers
 from dpensemble.workflow.tables import Tables, declared_tables
 from dpensemble.workflow.targets import DeclaredTimes
 
@@ -54,8 +55,8 @@ class DeclaredLifeTable(DeclaredTimes):
         return model
 
 
-def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable) -> Tables:
-    """Read the private records of a life table. A bad record stays, and adds nothing later."""
+def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable, workers: Workers | None = None) -> Tables:
+    """Read the private records of a life table, or find where `workers` read them. A bad record adds nothing later."""
     kinds = {name: files.entries.kind(name) for name in files.entries.columns}
     for name, kind in kinds.items():
         if name != declared.time or kind is not Kind.NUMBER:
@@ -70,7 +71,8 @@ def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable) -> Tables
             f"blank names the column {unknown[0]!r}, which no option names: name the time, the event or a stratum.",
             parameter="blank",
         )
-    return declared_tables(files, declared.time, {name: declared_labels(own) for name, own in declared.strata.items()})
+    values = {name: declared_labels(own) for name, own in declared.strata.items()}
+    return declared_tables(files, declared.time, values, workers)
 
 
 def release_life_table(
@@ -110,20 +112,27 @@ def release_life_table(
             with nothing_spent():
                 _outcome(_stand_in(model, n_records), tables, declared, names).file_contents()
 
-    strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
     start = perf_counter()
     with once_prepared(rehearse), guard_private_rows():
-        model.fit(
-            tables.X_private[declared.time].to_numpy(),
-            tables.y_private.to_numpy(),
-            strata=strata,
-            units=tables.units,
-            ledger=ledger,
-            fewest_units=fewest_units,
-        )
+        _fit(model, tables, declared, ledger=ledger, fewest_units=fewest_units)
     outcome = _outcome(model, tables, declared, names)
     outcome.record.seconds.setdefault("life table", round(perf_counter() - start, 3))
     return outcome
+
+
+def _fit(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, **more: Rows) -> None:
+    """Fit a life table to records in memory, in blocks or in parts."""
+    stream = tables.stream
+    if stream is None:
+        strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
+        times, codes = tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy()
+        model.fit(times, codes, strata=strata, units=tables.units, **more)
+    elif stream.parts is not None:
+        # A column of the table identifies the units.
+        model.fit_blocks(stream.parts, **more)
+    else:
+        read = stream.blocks()
+        model.fit_blocks(read, units=read.units, **more)
 
 
 def _stand_in(model: LifeTable, n_records: int) -> LifeTable:

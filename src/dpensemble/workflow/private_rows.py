@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpensemble._entries import Integers, Rows
+from dpensemble._entries import Integers, Rows, is_table
 from dpensemble._hide_private_rows import guard_private_rows, guarded_rows
 from dpensemble.datasets import ParquetBlocks
-from dpensemble.datasets.arrow import ArrowBlocks, files_of, stacked, state_of
+from dpensemble.datasets.arrow import ArrowBlocks, files_of, names_in, stacked, state_of
 from dpensemble.datasets.arrow_sources import ArrowSource
 from dpensemble.errors import DataError
 from dpensemble.rows.source import BlockSource, Convert, Read, RowSource, converted_source, rows_here, source_without
@@ -76,7 +76,8 @@ class RowsOfFiles:
             labels.append(own)
             groups.append(block.loc[of_block, list(self.groups)])
         self.files.require_same()
-        return HeldRows(stacked(tables), np.concatenate(labels), stacked(groups))
+        own_labels = stacked(labels) if is_table(labels[0]) else np.concatenate(labels)
+        return HeldRows(stacked(tables), own_labels, stacked(groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +85,14 @@ class _RowsInMemory:
     """Private records in memory, where each has a fixed place."""
 
     rows: pd.DataFrame
-    labels: pd.Series
+    labels: Rows
     groups: pd.DataFrame
     files: UnchangedFiles
 
     def at(self, held: NDArray[np.bool_]) -> HeldRows:
         """Return the records at some places. `held` has an entry for each record."""
-        return HeldRows(self.rows[held], self.labels[held].to_numpy(), self.groups[held])
+        own = self.labels[held]
+        return HeldRows(self.rows[held], own if is_table(own) else own.to_numpy(), self.groups[held])
 
 
 class UnchangedFiles:
@@ -116,7 +118,7 @@ def _with_places(read: Read, held: NDArray[np.bool_]) -> Iterator[tuple[pd.DataF
     """Yield each block and its labels, the place of its first row, and which of its rows are held back."""
     start = 0
     for block, labels in read():
-        yield block, np.asarray(labels), start, held[start : start + len(block)]
+        yield block, labels if is_table(labels) else np.asarray(labels), start, held[start : start + len(block)]
         start += len(block)
     if start != len(held):
         raise DataError("the private table changed its number of records while it was read: train on a copy.")
@@ -180,15 +182,13 @@ class PrivateStream:
         return cls(records.n_records, records.units, here, parts, placed)
 
     @classmethod
-    def in_memory(
-        cls, rows: pd.DataFrame, labels: pd.Series, units: Rows, groups: pd.DataFrame | None
-    ) -> PrivateStream:
+    def in_memory(cls, rows: pd.DataFrame, labels: Rows, units: Rows, groups: pd.DataFrame | None) -> PrivateStream:
         """Return records in memory as a stream of two blocks. `groups` are entries of group columns."""
 
         def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
             half = len(rows) // 2
             for part in (slice(0, half), slice(half, None)):
-                yield rows[part], labels[part].to_numpy()
+                yield rows[part], labels[part] if is_table(labels) else labels[part].to_numpy()
 
         entries = pd.DataFrame(index=rows.index) if groups is None else groups
         placed = _RowsInMemory(rows, labels, entries, UnchangedFiles(()))
@@ -198,6 +198,10 @@ class PrivateStream:
     def read(self) -> Iterator[tuple[pd.DataFrame, Rows]]:
         """Yield features and labels, block by block."""
         yield from rows_here(self.source)
+
+    def blocks(self, source: RowSource | None = None) -> _NumberedBlocks:
+        """Return a reader of the records in this process, or of a source that converts them, with their units."""
+        return _NumberedBlocks(self.source if source is None else source, self.units)
 
     @property
     def has_units(self) -> bool:
@@ -220,6 +224,21 @@ class PrivateStream:
         parts = None if self.parts is None else source_without(self.parts, held, after_pass)
         units = None if self.units is None else _renumbered(self.units[~held])
         return PrivateStream(self.n_records - len(rows.labels), units, source, parts), rows
+
+
+@dataclass(frozen=True, eq=False)
+class _NumberedBlocks:
+    """Reads private records in blocks. Its units are numbers, and -1 stands for a record without a unit.
+
+    A method knows that from the reader's own units only. Among units that a user gives, -1 is an id as any other.
+    """
+
+    source: RowSource
+    units: Integers | None
+
+    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
+        """Yield rows and targets, block by block."""
+        return rows_here(self.source)
 
 
 def _renumbered(units: Integers) -> Integers:
@@ -249,7 +268,7 @@ class _Written(NamedTuple):
 def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop: Sequence[str]) -> _Written:
     """Return the private records as they are written, without some columns."""
     if source is None:
-        blocks = ParquetBlocks(files.private, files.target, unit=files.unit, drop=drop, keep_bad=keep_bad)
+        blocks = ParquetBlocks(files.private, files.targets, unit=files.unit, drop=drop, keep_bad=keep_bad)
         return _Written(blocks.n_records, blocks.units, blocks)
     column = files.target if files.unit is None else files.unit
     if files.unit is not None and files.unit in source.columns:
@@ -258,21 +277,21 @@ def _written(files: TableFiles, source: ArrowSource | None, keep_bad: bool, drop
 
     def of(columns: Sequence[str]) -> ArrowBlocks:
         stream = partial(source.stream, columns)
-        return ArrowBlocks(stream, files.target, unit=files.unit, keep_bad=keep_bad)
+        return ArrowBlocks(stream, files.targets, unit=files.unit, keep_bad=keep_bad)
 
     def read() -> Iterator[tuple[pd.DataFrame, Rows]]:
         yield from of([name for name in source.columns if name not in drop])()
 
-    units = None if files.unit is None else of([column, files.target]).units
+    units = None if files.unit is None else of([column, *names_in(files.targets)]).units
     return _Written(n_records, units, read)
 
 
 def _parts(files: TableFiles, conversion: _Conversion, workers: Workers) -> RowSource:
-    others = (files.target, files.unit, *files.drop)
+    others = (*names_in(files.targets), files.unit, *files.drop)
     columns = [name for name in files.private_columns(workers) if name not in others]
     # Errors about columns name them here. A worker only returns a code.
     conversion.features(pd.DataFrame(columns=columns))
-    table = workers.parts(files.private, files.target, files.unit, columns)
+    table = workers.parts(files.private, files.targets, files.unit, columns)
     return converted_source(table, conversion)
 
 

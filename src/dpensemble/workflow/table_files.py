@@ -21,7 +21,7 @@ from dpensemble._entries import Rows
 from dpensemble._files import JSON, LARGEST_JSON, UnfitJSONError, file_bytes, is_pipe, parse_json, pipe_bytes
 from dpensemble.clusters import on_cluster
 from dpensemble.datasets import CSVFormat, read_table
-from dpensemble.datasets.arrow import ArrowPart, ParquetTable, is_parquet, stacked
+from dpensemble.datasets.arrow import ArrowPart, Columns, ParquetTable, is_parquet, names_in, stacked
 from dpensemble.datasets.arrow_sources import ArrowSource, names_source, opened_source
 from dpensemble.datasets.csv import BLANKS, CSVLayout, Expected, csv_layout, is_csv, with_point
 from dpensemble.datasets.excel import is_workbook
@@ -117,6 +117,15 @@ class Workers:
             )
         return on_cluster(str(backend or cluster), scheduler)
 
+    @staticmethod
+    def repeatable(files: TableFiles, source: ArrowSource | None) -> bool:
+        """Return whether a run can read the same records again later."""
+        # Nobody can see here whether a table of Spark or of a server is the same.
+        if any(map(Workers.is_table, files.all_private)) or not (source is None or source.files):
+            return False
+        # A pipe can be read only once.
+        return not files.pipes
+
     def require_possible(self, private: Path) -> None:
         """Raise if the private table cannot be read by these workers."""
         number_of_workers("jobs", self.jobs)
@@ -162,10 +171,10 @@ class Workers:
             parameter="private",
         )
 
-    def parts(self, private: Path, target: str, unit: str | None, columns: Sequence[str]) -> RowSource:
+    def parts(self, private: Path, target: Columns, unit: str | None, columns: Sequence[str]) -> RowSource:
         """Return the private table in parts."""
         if self.source is not None:
-            named = (*columns, target, *(() if unit is None else (unit,)))
+            named = (*columns, *names_in(target), *(() if unit is None else (unit,)))
             fixed = bool(self.source.files)
             return ArrowPart(partial(self.source.stream, named), target, unit=unit, fixed_places=fixed)
         if self.session is not None:
@@ -307,6 +316,11 @@ class TableFiles:
         return None if self.times is None else self.times.time
 
     @property
+    def targets(self) -> Columns:
+        """Column of the target, or the columns of an event and of its time, which are read together."""
+        return self.target if self.time is None else (self.target, self.time)
+
+    @property
     def name(self) -> str:
         """The names of the files of private records."""
         return ", ".join("a pipe" if is_pipe(path) else path.name for path in self.all_private)
@@ -374,7 +388,7 @@ class TableFiles:
         """Raise if the files cannot be read together, before any of them is read."""
         self._refuse_overlaps()
         if self.times is not None:
-            self._refuse_with_times(options)
+            self._refuse_with_times()
         if len(self.pipes) > 1:
             raise InvalidParameterError(
                 f"{' and '.join(self.pipes)} are pipes, and only one can be: give files for the others.",
@@ -452,19 +466,18 @@ class TableFiles:
         texts = frozenset(text for text in BLANKS if text and folded(text) in declared)
         return {self.target: texts} if texts else {}
 
-    def _refuse_with_times(self, options: ReadOptions) -> None:
+    def _refuse_with_times(self) -> None:
         """Raise for what runs about times until an event do not have."""
         asked: dict[str, object] = {
             "test": self.test,
             "declared_columns": self.declared_columns,
             "groups": self.groups or None,
         }
-        asked |= {"in_blocks": options.in_blocks or None, "jobs": options.workers}
         for name, value in asked.items():
             if value is not None:
                 raise InvalidParameterError(
-                    f"{name} is not for times until an event, whose records are read into memory and not scored: "
-                    "leave it out.",
+                    f"{name} is not for times until an event, which are read beside public rows and not scored: leave "
+                    "it out.",
                     parameter=name,
                 )
 

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpensemble._checks import Label
-from dpensemble._entries import SEVERAL_LABELS, Integers, Rows
+from dpensemble._entries import SEVERAL_LABELS, Integers, Rows, is_table
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._random import Stream, public_entropy, seed_sequence
 from dpensemble._units import named_units, number_units, units_or_none
@@ -41,7 +41,7 @@ from dpensemble.moments.maps.grid import declared_grid, with_texts
 from dpensemble.quality.release import OTHER_GROUP
 from dpensemble.rows.arguments import OnBadRecord
 from dpensemble.workflow.private_rows import PrivateStream
-from dpensemble.workflow.table_files import ReadOptions, TableFiles, require_two_records
+from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers, require_two_records
 from dpensemble.workflow.targets import EVENT, TIME, ClassTarget, NumberTarget, Target, TimesTarget
 
 
@@ -118,7 +118,8 @@ class _RowsAndLabels:
         return self.kinds.features("private", rows)
 
     def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
-        entries = pd.Series(entries, dtype=entries.dtype)
+        # Columns that are read together are a table.
+        entries = entries if is_table(entries) else pd.Series(entries, dtype=entries.dtype)
         kinds, keep_bad = self.kinds, self.keep_bad
         table = self.features(rows)
         if not keep_bad:
@@ -131,7 +132,7 @@ class _RowsAndLabels:
         labels = kinds.private_labels(entries)
         if not keep_bad:
             kinds.target.require_block(labels)
-        return table, labels_of(labels)
+        return table, labels if is_table(labels) else labels_of(labels)
 
 
 _MOST_GROUPS = 20
@@ -417,59 +418,127 @@ def file_tables(
     return _with_budgets(tables, budgets, entries, seed)
 
 
-@guard_private_rows()
-def declared_tables(files: TableFiles, number: str, values: Mapping[str, Sequence[Label]]) -> Tables:
-    """Read private records without public rows. Options declare a target, a number and values of other columns.
+@dataclass(frozen=True, eq=False)
+class _DeclaredColumns:
+    """Converts records that options declare: columns with declared values are rows, and codes and times are targets.
 
-    Columns that no option names are left out. A bad entry becomes a blank, and no record is refused.
+    A bad entry becomes a blank, and no record is refused. `shape` shows how times are written, as public rows do.
+    """
+
+    codes: Sequence[Label]
+    time: str
+    values: Mapping[str, Sequence[Label]]
+    shape: pd.DataFrame
+    preparation: TablePreparation
+    keep_bad = True
+
+    @classmethod
+    def of(cls, files: TableFiles, time: str, values: Mapping[str, Sequence[Label]]) -> _DeclaredColumns:
+        """Return the conversion that options declare."""
+        form, declared = files.entries.form(time), files.entries.kind(time) is not None
+        shape = pd.DataFrame({time: [form or "1"] if declared else [1.0]})
+        preparation = TablePreparation(**files.entries.settings()).fit(shape)
+        return cls(files.labels, time, values, shape, preparation)
+
+    def features(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return columns with declared values as these are compared."""
+        columns = {name: ClassTarget(own).read(rows[name]) for name, own in self.values.items()}
+        return pd.DataFrame(columns, index=rows.index)
+
+    def __call__(self, rows: pd.DataFrame, entries: Rows) -> tuple[pd.DataFrame, Rows]:
+        """Return these columns, and codes and times. Entries are a column of each."""
+        column = self.preparation.as_declared(entries.iloc[:, [1]])
+        times = self.preparation.transform(take_kinds("private", column, self.shape, keep_bad=True, encoded=True))
+        codes = ClassTarget(self.codes).read(entries.iloc[:, 0])
+        return self.features(rows), pd.DataFrame({EVENT: codes, TIME: times[self.time]})
+
+
+@guard_private_rows()
+def declared_tables(
+    files: TableFiles, time: str, values: Mapping[str, Sequence[Label]], workers: Workers | None = None
+) -> Tables:
+    """Read private records without public rows. Options declare codes, times and values of other columns.
+
+    Columns that no option names are left out. A bad entry becomes a blank, and no record is refused. Folders, large
+    files and what `workers` read are a stream, whose rows are the columns with declared values.
 
     Parameters
     ----------
     files : TableFiles
-        Paths of the tables. The target's classes are declared.
-    number : str
-        Column of a number. It is read as `files.entries` declare.
+        Paths of the tables. The target's classes are declared, and `files.times` has the columns.
+    time : str
+        Column of the times. It is read as `files.entries` declare.
     values : mapping of str to sequence
         Declared values of further columns. Their entries are read as labels are.
+    workers : Workers, optional
+        As for `ReadOptions`.
 
     Raises
     ------
     FileError, DataError, InvalidParameterError
         With one sentence, if the tables cannot be used.
     """
-    files.require_possible(ReadOptions(on_bad_record=OnBadRecord.ZERO))
-    purposes = _purposes(files, number, values)
-    form, declared = files.entries.form(number), files.entries.kind(number) is not None
-    # Shows how numbers are written, as a public table does.
-    shape = pd.DataFrame({number: [form or "1"] if declared else [1.0]})
-    preparation = TablePreparation(**files.entries.settings()).fit(shape)
+    options = ReadOptions(on_bad_record=OnBadRecord.ZERO, takes_blocks=True, workers=workers)
+    files.require_possible(options)
+    purposes, conversion = _purposes(files, time, values), _DeclaredColumns.of(files, time, values)
+    if workers is not None:
+        workers.require_possible(files.private)
+    if workers is not None or (not files.more_private and options.reads_in_blocks(files.private)):
+        return _declared_stream(files, conversion, purposes, workers)
     named = files.named_columns()
-    names = frozenset((*named.names, number, *values))
-    _require_types(files, number)
+    names = frozenset((*named.names, time, *values))
+    _require_types(files, time)
     written = files.read_private(
         keep_broken=True, like=replace(named, names=names, required=names, whose="the options")
     )
-    for name, what in purposes:
-        if name not in written:
-            # The table's own names are not shown: without a header, they would be a record.
-            raise DataError(f"{what}={name!r} is not a column of the private table: name one of its columns.")
+    _require_purposes(purposes, written.columns)
     used = {name: written[name] for name, _ in purposes}
     require_two_records(written)
-    column = preparation.as_declared(used[number].to_frame())
-    features = preparation.transform(take_kinds("private", column, shape, keep_bad=True, encoded=True))
-    for name, own in values.items():
-        features[name] = ClassTarget(own).read(used[name])
+    named_only = pd.DataFrame(used)
+    features, targets = conversion(named_only, named_only[[files.target, time]])
+    features.insert(0, time, targets[TIME])
     return Tables(
         name=files.name,
         classes=files.labels,
         X_private=features,
-        y_private=ClassTarget(files.labels).read(used[files.target]),
+        y_private=targets[EVENT],
         X_public=features.iloc[:0],
         units=None if files.unit is None else unit_entries(used[files.unit]),
         unit_column=files.unit,
         entries=files.entries,
         target=files.target,
     )
+
+
+def _declared_stream(
+    files: TableFiles, conversion: _DeclaredColumns, purposes: Sequence[tuple[str, str]], workers: Workers | None
+) -> Tables:
+    """Return private records that options declare as a stream."""
+    columns = files.private_columns(workers)
+    _require_purposes(purposes, columns)
+    # Only columns that are named are read.
+    unused = tuple(name for name in columns if name not in dict(purposes))
+    nothing = pd.DataFrame(columns=list(conversion.values))
+    return Tables(
+        name=files.name if workers is None or workers.source is None else workers.source.name,
+        classes=files.labels,
+        X_private=nothing,
+        y_private=pd.Series([], dtype=object),
+        X_public=nothing,
+        stream=PrivateStream.of(replace(files, drop=unused), conversion, workers),
+        unit_column=files.unit,
+        entries=files.entries,
+        target=files.target,
+    )
+
+
+def _require_purposes(purposes: Sequence[tuple[str, str]], columns: Iterable[str]) -> None:
+    """Raise if the private table lacks a column that an option names."""
+    known = set(columns)
+    for name, what in purposes:
+        if name not in known:
+            # The table's own names are not shown: without a header, they would be a record.
+            raise DataError(f"{what}={name!r} is not a column of the private table: name one of its columns.")
 
 
 def _purposes(files: TableFiles, number: str, values: Iterable[str]) -> list[tuple[str, str]]:

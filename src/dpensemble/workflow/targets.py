@@ -512,9 +512,9 @@ class TimesTarget(Target):
         return own if self.times is None else self.times
 
     def read(self, column: Rows) -> Rows:
-        """Return codes and times, NaN for an entry that is none."""
-        codes = ClassTarget(self.declared.codes).read(column[EVENT])
-        return pd.DataFrame({EVENT: codes, TIME: self._times.read(column[TIME])})
+        """Return codes and times, NaN for an entry that is none. The first column has codes."""
+        codes = ClassTarget(self.declared.codes).read(column.iloc[:, 0])
+        return pd.DataFrame({EVENT: codes, TIME: self._times.read(column.iloc[:, 1])})
 
     def read_private(self, column: Rows, *, keep_bad: bool) -> Rows:  # noqa: ARG002
         """Return codes and times, NaN for an entry that is none."""

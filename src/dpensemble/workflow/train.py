@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from time import perf_counter
@@ -37,7 +37,7 @@ from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
 from dpensemble.rows.arguments import AS_GIVEN, readable_array, readable_rows, zeroes_bad
-from dpensemble.rows.source import BlockSource, Facts, RowSource, converted_source, rows_here
+from dpensemble.rows.source import BlockSource, Facts, RowSource, converted_source
 from dpensemble.student import class_probabilities, default_student, fit_student, marked, release_mark, with_names
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.numbers import NumberColumns, RiskColumns, number_facts, risk_facts
@@ -443,23 +443,9 @@ def _fit(run: Prepared) -> PrivateDiagnostics:
         model.fit_blocks(run.reader.of(tables.stream.parts), **arguments)
     else:
         # Records are counted first, so that every record is checked before anything is spent.
-        read = _Blocks(run.reader.of(tables.stream.source), tables.stream.units)
+        read = tables.stream.blocks(run.reader.of(tables.stream.source))
         model.fit_blocks(read, **arguments | {"units": read.units})
     return diagnostics
-
-
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Reads private records in blocks. Its units are numbers, and -1 stands for a record without a unit.
-
-    A method knows that from the reader's own units only. Among units that a user gives, -1 is an id as any other.
-    """
-
-    source: RowSource
-    units: NDArray[np.int64] | None
-
-    def __call__(self) -> Iterator[tuple[Rows, Rows]]:
-        return rows_here(self.source)
 
 
 def _certified(
