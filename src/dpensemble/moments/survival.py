@@ -64,8 +64,8 @@ _SCALES = {number: np.array(parts) / (2 * np.linalg.norm(parts)) for number, par
 _LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
 # Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
 _TURNS, _MATCHES, _SMALL = 8, 4, 0.05
-# Least deviation of the noise on the level of hazards, and typical effects of columns beside those on a class.
-_LEAST_LEVEL, _EFFECT = 0.002, 0.6
+# Least deviation of the noise on the level of hazards.
+_LEAST_LEVEL = 0.002
 # Least share of records that is assumed to be read.
 _LEAST_READ = 0.05
 # Entries of the chances of some rows in memory at a time.
@@ -323,11 +323,10 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
     baseline, wanted = Baseline.of(table), _conditional(table)
     n_kinds = len(baseline.hazards)
     start, typical = Fit.start(public), [public.typical_scales() for _ in range(n_kinds)]
-    for one, level in zip(typical, table.levels.tolist(), strict=True):
-        one *= _EFFECT
-        one[-1] = max(level, _LEAST_LEVEL) / public.constant
+    for of_kind, level in zip(typical, table.levels.tolist(), strict=True):
+        of_kind[-1] = max(level, _LEAST_LEVEL) / public.constant
     coefficients: Floats = np.zeros((len(start.coefficients), n_kinds))
-    scales = [np.append(start.scales[:-1] * _EFFECT, one[-1]) for one in typical]
+    scales = [np.append(start.scales[:-1], one[-1]) for one in typical]
     along = np.zeros((public.features.shape[0], n_kinds))
     around = [one.centre.relative(public.features, whole=False) for one in rounds]
     for _ in range(fewer(_TURNS)):
