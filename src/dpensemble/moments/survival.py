@@ -450,6 +450,20 @@ class SurvivalModel(BaseEstimator):
         earlier = np.hstack([np.zeros((len(risks), 1)), risks])[:, after]
         return np.asarray(earlier + share[:, after] * before[:, after] * -np.expm1(-together[:, after] * part))
 
+    def predict_cells(self, X: Rows, ends: Sequence[float]) -> Floats:
+        """Return chances of each kind of event, then of a censoring, up to each of some ends of bins, then of neither.
+
+        Shape (n_rows, n_kinds * n_ends + 1). They add up to 1.
+        """
+        check_is_fitted(self, "coefficients_")
+        baseline = Baseline(np.vstack([self.hazards_[None], self.others_, self.censoring_[None]]))
+        relative = Centre(baseline, self.coefficients_).relative(bounded_features(X), whole=True)
+        fine, _ = baseline.chances(np.log(relative))
+        places = np.searchsorted(ends, self.ends_)[:, None] == np.arange(len(ends) + 1)
+        coarse = fine[:, :-1].reshape(len(fine), *baseline.hazards.shape) @ places
+        beyond = fine[:, -1] + coarse[:, :, -1].sum(axis=1)
+        return np.column_stack([coarse[:, :, :-1].reshape(len(fine), -1), beyond])
+
     def _hazards_of(self, X: Rows) -> Floats:
         """Return hazards of rows of each kind of event in each bin, shape (n_rows, n_events, n_bins)."""
         check_is_fitted(self, "coefficients_")

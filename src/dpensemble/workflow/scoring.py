@@ -21,23 +21,28 @@ from dpensemble._spending import Spending, announce
 from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
+from dpensemble.methods.life_table import LifeTable
+from dpensemble.moments.life_table import chosen_rows
+from dpensemble.moments.survival import cells_of_times
 from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
 from dpensemble.quality.result import Costs, ReleasedQuality
+from dpensemble.quality.times import NoisyTimes, RiskGroups, TimesLayout
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes, zeroes_bad
 from dpensemble.workflow.tables import Tables
+from dpensemble.workflow.targets import EVENT, TIME
 
 _FEWEST = 20
 # A figure needs no more units or records than this. Each unit is read separately.
 _MOST_UNITS, _MOST_RECORDS = 5_000, 100_000
-_ASSUMPTIONS = (
+_PLACES = (
     "Which units (or records) are held back follows from their places in the private table and a public seed. The "
-    "model learns nothing from them, and only a noisy histogram of the released student's probabilities for them is "
-    "published.",
-    "Neighbouring data sets list their units in the same order, each by its first record.",
+    "model learns nothing from them, and only a noisy histogram of the released student's {} for them is published."
 )
+_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
+_ASSUMPTIONS = (_PLACES.format("probabilities"), _ORDER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,49 @@ class HeldBack:
             raise DataError(f"among the held-back records, {error}") from None
 
 
+@dataclass(frozen=True, eq=False)
+class HeldTimes:
+    """Private records with times until an event that are not used for training, and the public cells for them.
+
+    Of each unit there is one record, in the order of units: its first event, or without events its last time.
+    """
+
+    X: pd.DataFrame
+    cells: Integers
+    layout: TimesLayout
+
+    #: What the guarantee of a score assumes.
+    assumptions = (_PLACES.format("risks"), _ORDER)
+
+    @classmethod
+    @guard_private_rows()
+    def of(cls, model: Any, X: pd.DataFrame, y: Rows, unit_of: Integers, layout: TimesLayout) -> HeldTimes:
+        """Return one record of each unit, and the place of its end, `BAD` for a record that cannot be read."""
+        declared = LifeTable(model.bins, events=model.events, censored=model.censored, competing=model.competing)
+        times = declared.checked_rows(y[TIME], y[EVENT])
+        until, good = times.table["time"].to_numpy(), times.targets != BAD
+        kinds = np.where(good, times.targets, 0)
+        rows = np.flatnonzero(chosen_rows(until, kinds, good, unit_of))
+        rows = rows[np.argsort(unit_of[rows], kind="stable")]
+        own = np.minimum(kinds[rows], layout.n_kinds)
+        cells = cells_of_times(np.array(layout.ends), until[rows], own, n_events=layout.n_kinds)
+        return cls(X.iloc[rows].reset_index(drop=True), np.where(good[rows], cells, BAD), layout)
+
+    def released(self, model: Any, read: _Read, public: Rows, noise: Any) -> NoisyTimes:
+        """Release the histogram of a fitted model, at the epsilon and delta of the model's guarantee."""
+        stated = model.result_.guarantee
+        layout = replace(self.layout, epsilon=stated.epsilon, delta=stated.delta)
+        risks = model.predict_risk(public, layout.ends)
+        chances = model.student_[-1].predict_cells(model.student_[:-1].transform(public), layout.ends)
+        groups = RiskGroups.of(risks, chances, layout.n_groups)
+        # Each unit has one row at a place of its own, so no unit's risk depends on the rows of others.
+        rows, readable = read(self.X)
+        own = model.predict_risk(rows, layout.ends[-1])
+        total = layout.exact_total(groups, own, np.where(readable, self.cells, BAD))
+        announce(model.result_.design.groups)
+        return layout.release(groups, total, noise)
+
+
 def _positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
     """Return the place of the positive class among the sorted classes: by default the last of two."""
     names = _class_names(classes)
@@ -110,7 +158,7 @@ class _Choice:
     unit_of: Integers
     by_unit: bool
     chosen: NDArray[np.bool_]
-    layout: Layout
+    layout: Layout | TimesLayout
     required: tuple[float, ...]
 
     @property
@@ -126,7 +174,6 @@ def _choose(
     share = real_between("holdout_score", share, 0.0, 0.5)
     settings = model.get_params(deep=False)
     _require_possible(tables, model.name, settings | {"analysis": model.analysis})
-    positive = _positive_place(tables.classes, positive_class, costs)
     unit_of, by_unit = _numbers(tables)
     n_units = int(unit_of.max()) + 1
     n_held = min(int(share * n_units), _MOST_UNITS if by_unit else _MOST_RECORDS)
@@ -138,15 +185,21 @@ def _choose(
     required = (0.5,) if costs is None else (0.5, costs.threshold)
     # That of the fit, which counts the units that are not held back.
     n_public = None if by_unit and zeroes_bad(model) else n_units - n_held
-    layout = Layout.planned(
-        _class_names(tables.classes),
-        n_held,
-        settings["epsilon"],
-        Budget.of(settings["epsilon"], settings["delta"], n_public).delta,
-        positive=positive,
-        groups=tables.groups,
-        required=len(set(required)),
-    )
+    cost = settings["epsilon"], Budget.of(settings["epsilon"], settings["delta"], n_public).delta
+    layout: Layout | TimesLayout
+    if tables.times is None:
+        layout = Layout.planned(
+            _class_names(tables.classes),
+            n_held,
+            *cost,
+            positive=_positive_place(tables.classes, positive_class, costs),
+            groups=tables.groups,
+            required=len(set(required)),
+        )
+    else:
+        declared = tables.times.declared
+        n_kinds = 2 if len(declared.competing) else 1
+        layout = TimesLayout.planned(declared.bins, declared.shown_times, n_kinds, n_held, *cost)
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
@@ -155,7 +208,7 @@ def _choose(
 
 def hold_back(
     tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
-) -> tuple[Tables, HeldBack]:
+) -> tuple[Tables, HeldBack | HeldTimes]:
     """Divide the private records into training and scoring records. `_choose` describes the arguments."""
     choice = _choose(tables, model, share, costs=costs, positive_class=positive_class)
     held = choice.held
@@ -166,10 +219,13 @@ def hold_back(
         X, y = tables.X_private[held], tables.y_private[held]
         entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[held]
         rest = _part(tables, ~held)
+    unit_of = np.unique(choice.unit_of[held], return_inverse=True)[1]
+    if isinstance(choice.layout, TimesLayout):
+        return rest, HeldTimes.of(model, X, y, unit_of, choice.layout)
     back = HeldBack(
         X=X,
         y=y,
-        unit_of=np.unique(choice.unit_of[held], return_inverse=True)[1],
+        unit_of=unit_of,
         n_units=int(choice.chosen.sum()),
         by_unit=choice.by_unit,
         groups=tables.group_places(entries),
@@ -205,6 +261,11 @@ def _require_possible(tables: Tables, name: str, settings: Mapping[str, object])
     if tables.budgets is not None:
         raise InvalidParameterError(
             "holdout_score cannot be used when records have their own budgets: give test rows (--test) instead."
+        )
+    if tables.stream is not None and tables.times is not None:
+        raise InvalidParameterError(
+            "holdout_score requires all records in memory where risks are predicted, but they are read in blocks: "
+            "leave it out."
         )
     if tables.stream is not None and tables.stream.placed is None:
         raise InvalidParameterError(
@@ -271,11 +332,17 @@ _Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
 
 
 @guard_private_rows()
-def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> NoisyHistograms:
+def scored(
+    model: Any, held: HeldBack | HeldTimes, read: Any, public: Any, paid: WithScore | None = None
+) -> NoisyHistograms | NoisyTimes:
     """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
     stated, classes = model.result_.guarantee, model.result_.classes
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
+    seed = model.insecure_release_seed
+    noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
+    if isinstance(held, HeldTimes):
+        return held.released(model, read, public, noise)
     # Without public rows, bins do not depend on the model.
     expected = None if public is None else model.predict_proba(public)
     layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
@@ -295,8 +362,6 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
         usable=(ids != BAD) & readable,
     )
     total = records.exact_total(layout, edges)
-    seed = model.insecure_release_seed
-    noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
     announce(model.result_.design.groups)
     return layout.release(edges, total, noise)
 
@@ -348,9 +413,10 @@ class QualityRequest:
         noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
         return choice.layout.sentence(unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun))
 
-    def _require_no_labels(self, groups: object) -> None:
+    def _require_no_labels(self, groups: object, *, of_times: bool) -> None:
         """Raise for what is about labels, where none are predicted."""
-        asked = {"holdout_score": self.share, "costs": self.costs, "positive_class": self.positive_class}
+        asked: dict[str, object] = {"costs": self.costs, "positive_class": self.positive_class}
+        asked |= {} if of_times else {"holdout_score": self.share}
         for name, value in (asked | {"groups": groups or None}).items():
             if value is not None:
                 raise InvalidParameterError(
@@ -358,7 +424,7 @@ class QualityRequest:
                     parameter=name,
                 )
 
-    def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | None, Any]:
+    def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | HeldTimes | None, Any]:
         """Return the tables to train on, the held-back records, and an account that is charged for fit and score."""
         if self.share is None:
             return tables, None, ledger
@@ -368,7 +434,7 @@ class QualityRequest:
     def check(self, tables: Tables) -> None:
         """Raise for a request that these tables cannot serve."""
         if not tables.classes:
-            self._require_no_labels(tables.groups)
+            self._require_no_labels(tables.groups, of_times=tables.times is not None)
             return
         _positive_place(tables.classes, self.positive_class, self.costs)
         if tables.groups and self.share is None and tables.X_test is None:
