@@ -13,7 +13,7 @@ from dpensemble import LabelMomentsSurvival, load_classifier
 from dpensemble._random import Stream, seed_sequence
 from dpensemble.cli import main
 from dpensemble.errors import NotForReleaseWarning
-from dpensemble.quality.times import NoisyTimes, RiskGroups, RisksQuality, TimesLayout
+from dpensemble.quality.times import NoisyTimes, TimesLayout
 from dpensemble.releases import SumReleaser
 from dpensemble.server import Ledger
 
@@ -438,7 +438,7 @@ def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
     chances = student.steps[-1][1].predict_cells(student[:-1].transform(PUBLIC), score["ends"])
     assert np.allclose(chances.sum(axis=1), 1)
     layout = TimesLayout.planned(BINS, facts["at"], 1 + competing, 60, 5.0, 1e-4)
-    groups = RiskGroups.of(risks, chances, layout.n_groups)
+    groups = layout.groups(risks, chances)
     assert (list(layout.ends), groups.edges.tolist()) == (score["ends"], pytest.approx(score["edges"]))
     noisy = NoisyTimes(
         layout=replace(layout, n_groups=len(score["cells"])),
@@ -447,7 +447,7 @@ def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
         sigma=score["sigma"],
         epsilon=score["epsilon"],
     )
-    again = RisksQuality(noisy).to_dict()
+    again = noisy.figures()
     assert again.keys() == score.keys()
     np.testing.assert_allclose(list(numbers_in(again)), list(numbers_in(score)), atol=1e-9)
     assert said(f"report scored-{competing} --out page.html")[0] == 0
@@ -464,7 +464,7 @@ def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
 
 
 def test_no_held_back_record_shows_in_exit_codes_outputs_and_logs(said, folder, monkeypatch):
-    """A bad record that is held back adds zeros, whatever is bad about it."""
+    """A bad record that is held back adds zeros, for any reason."""
     monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_: None)
     seed = np.random.default_rng(seed_sequence(7, Stream.SPLIT))
     monkeypatch.setattr("dpensemble.workflow.scoring.public_entropy", lambda _: 7)

@@ -18,7 +18,6 @@ from dpensemble.quality.times import (
     Counts,
     NoisyTimes,
     RiskGroups,
-    RisksQuality,
     TimesLayout,
     integrated,
 )
@@ -201,7 +200,7 @@ def test_without_noise_figures_are_those_of_people_in_bins(competing):
     right = (group[:, None] > group) + 0.5 * (group[:, None] == group)
     assert counts.concordance == pytest.approx((pairs * right).sum() / pairs.sum())
     # Smoothing leaves counts without noise as they are, where they are not 0.
-    plain = RisksQuality(noisy).to_dict()
+    plain = noisy.figures()
     assert plain["concordance"]["value"] == pytest.approx(float(counts.concordance), abs=2e-3)
     assert plain["times"][-1]["observed"]["value"] == pytest.approx(incidence[-1], abs=2e-3)
     assert [one["time"] for one in plain["times"]] == [5, 10]
@@ -209,7 +208,7 @@ def test_without_noise_figures_are_those_of_people_in_bins(competing):
 
 def figures(noisy):
     """Return the figures of a release in a row."""
-    plain = RisksQuality(noisy).to_dict()
+    plain = noisy.figures()
     last = plain["times"][-1]
     found = [plain["concordance"], *plain["integrated"].values(), last["observed"], last["brier"]["model"]]
     return [*found, *(one["observed"] for one in last["groups"])]
@@ -256,7 +255,7 @@ def test_bands_cover_with_few_units_and_with_many(n_units, competing):
 
 def test_bands_without_the_noise_do_not_cover(monkeypatch):
     """A planted bug: bands of sampling only. Most of them miss more often than bands of 80 % would."""
-    of = NoisyTimes.figures
+    of = NoisyTimes.banded
 
     def without(self, read):
         found, slopes = of(self, read)
@@ -267,7 +266,7 @@ def test_bands_without_the_noise_do_not_cover(monkeypatch):
             replace(one, low=one.value - half, high=one.value + half) for one, half in zip(found, halves, strict=True)
         ], slopes
 
-    monkeypatch.setattr(NoisyTimes, "figures", without)
+    monkeypatch.setattr(NoisyTimes, "banded", without)
     assert np.median(coverage(600, 60)) < stats.binom.ppf(1e-4, 60, 0.9)
 
 
@@ -278,7 +277,7 @@ def test_no_weight_is_above_the_limit_and_later_times_are_left_out():
     left = np.where(np.random.default_rng(0).random(5000) < 0.98, 6.5, 99.0)
     kind, time = np.where(time <= left, kind, 0), np.minimum(time, left)
     noisy = released(layout, groups, x, time, kind, np.random.default_rng(0))
-    plain = RisksQuality(noisy).to_dict()
+    plain = noisy.figures()
     assert plain["weight_limit"] == WEIGHT_LIMIT == 10.0
     assert min(plain["censoring"]) < 0.1
     assert plain["until"] == 6 == layout.ends[noisy.n_weighted - 1]
@@ -287,7 +286,7 @@ def test_no_weight_is_above_the_limit_and_later_times_are_left_out():
     assert all(one["observed"]["value"] > 0 for one in plain["times"])
     # With nobody left at any time, no Brier score is known.
     none = replace(noisy, cells=np.zeros_like(noisy.cells) + np.eye(1, noisy.cells.shape[1], len(layout.ends)) * 500)
-    assert RisksQuality(none).to_dict()["integrated"] is None
+    assert none.figures()["integrated"] is None
 
 
 def test_noise_alone_gives_wide_bands_and_no_error():
@@ -298,5 +297,5 @@ def test_noise_alone_gives_wide_bands_and_no_error():
     )
     for one in figures(noisy):
         assert all(math.isfinite(value) for value in one.values())
-    order = RisksQuality(noisy).to_dict()["concordance"]
+    order = noisy.figures()["concordance"]
     assert order["high"] - order["low"] > 0.1

@@ -1,10 +1,10 @@
 r"""The quality of risks of an event by a time: one noisy histogram of held-back units, and what follows from it.
 
-A unit's cell states the group of its risk, and how the unit ends: an event of some kind in a bin, censored in a bin, or
-beyond the last time. A unit adds one to one cell, or nothing. So replacing a unit moves the sum by at most ``sqrt(2)``,
-and adding or removing a unit by at most 1. `dpensemble.quality.release` has the proof, the charge and the draw. Groups
-are quantiles of the published model's risks of public rows. A unit has the risk of its group: the mean over public
-rows. Everything below reads released cells and public numbers only.
+A unit's cell states the group of its risk, and how the unit ends. That is an event of some kind in a bin, a censoring
+in a bin, or beyond the last time. A unit adds one to one cell, or nothing. So replacing a unit moves the sum by at most
+``sqrt(2)``, and adding or removing a unit by at most 1. `dpensemble.quality.release` has the proof, the charge and the
+draw. Groups are quantiles of the published model's risks of public rows. A unit has the risk of its group: the mean
+over public rows. Everything below reads released cells and public numbers only.
 
 **Figures.** Let ``e`` be events in a bin, ``r`` who enters it, ``c`` who is censored. The curve of censoring has the
 factors ``1 - c / (r - d / 2)``, with ``d`` the events of any kind. The Brier score at a time divides each event before
@@ -165,6 +165,10 @@ class TimesLayout:
             f"deviation {self.sigma:.3g} {units} at epsilon {self.epsilon:g}."
         )
 
+    def groups(self, risks: Floats, cells: Floats) -> RiskGroups:
+        """Return groups of equal size by a published model, as `RiskGroups.of` does."""
+        return RiskGroups.of(risks, cells, self.n_groups)
+
     def exact_total(self, groups: RiskGroups, risks: Floats, cells: Integers) -> Integers:
         """Return the exact sum of the units' vectors in whole numbers. Private.
 
@@ -296,7 +300,7 @@ class NoisyTimes:
         low = np.flatnonzero(self.counts.censoring < 1 / WEIGHT_LIMIT)
         return int(low[0]) if len(low) else len(self.layout.ends)
 
-    def figures(self, of: Callable[[Counts], Floats]) -> tuple[list[Figure], Floats]:
+    def banded(self, of: Callable[[Counts], Floats]) -> tuple[list[Figure], Floats]:
         """Return figures with bands, and their slopes by counts. `of` takes counts to figures, the last axis."""
         start, layout = self.smoothed, self.layout
         size, shape = start.size, start.shape
@@ -309,6 +313,50 @@ class NoisyTimes:
         spread = np.sqrt(sampling + self.sigma**2 * (slopes**2).sum(axis=0))
         bands = zip(best.tolist(), (best - _Z * spread).tolist(), (best + _Z * spread).tolist(), strict=True)
         return [Figure(*one) for one in bands], slopes
+
+    def figures(self) -> PlainValues:
+        """Return how good the risks are, with 95 % bands, as plain values. May be published.
+
+        Scores are integrated up to `until`, the last time at which no weight is above `WEIGHT_LIMIT`. At each declared
+        time `times` has an entry.
+        """
+        layout, n = self.layout, self.n_weighted
+        (order,), _ = self.banded(lambda counts: counts.concordance[..., None])
+        return {
+            "units": layout.n_units,
+            "sigma": self.sigma,
+            "epsilon": self.epsilon,
+            "level": Figure.LEVEL,
+            "weight_limit": WEIGHT_LIMIT,
+            "ends": list(layout.ends),
+            "edges": self.groups.edges.tolist(),
+            "cells": self.cells.tolist(),
+            "censoring": self.counts.censoring.tolist(),
+            "concordance": _inside(order),
+            "until": layout.ends[n - 1] if n else None,
+            "integrated": _scores(self, lambda brier: integrated(layout.ends[:n], brier[..., :n])[..., None])
+            if n
+            else None,
+            "times": [self._at(layout.ends.index(time), n) for time in layout.at],
+        }
+
+    def _at(self, place: int, n: int) -> PlainValues:
+        """Return what is known at the end of a bin."""
+        groups = self.groups
+        seen, _ = self.banded(lambda counts: counts.incidence[..., place])
+        together, _ = self.banded(lambda counts: counts.together.incidence[..., place])
+        sizes, _ = self.banded(_shares)
+        mean, _ = self.banded(lambda counts: (_shares(counts) @ groups.risks[:, place])[..., None])
+        return {
+            "time": self.layout.ends[place],
+            "brier": _scores(self, lambda brier: brier[..., [place]]) if place < n else None,
+            "predicted": float(np.clip(mean[0].value, 0.0, 1.0)),  # type: ignore[arg-type]
+            "observed": _inside(together[0]),
+            "groups": [
+                {"predicted": float(risk), "share": _inside(size), "observed": _inside(one)}
+                for risk, size, one in zip(groups.risks[:, place], sizes, seen, strict=True)
+            ],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,60 +435,6 @@ def integrated(ends: Sequence[float], scores: Floats) -> Floats:
     return np.asarray(np.trapezoid(padded, [0.0, *ends], axis=-1) / ends[-1])
 
 
-@dataclass(frozen=True, eq=False)
-class RisksQuality:
-    """How good released risks are on held-back units, with 95 % bands. May be published.
-
-    Parameters
-    ----------
-    noisy : NoisyTimes
-        What was released.
-    """
-
-    noisy: NoisyTimes
-
-    def to_dict(self) -> PlainValues:
-        """Return plain values, for JSON."""
-        noisy, layout = self.noisy, self.noisy.layout
-        n = noisy.n_weighted
-        (order,), _ = noisy.figures(lambda counts: counts.concordance[..., None])
-        return {
-            "units": layout.n_units,
-            "sigma": noisy.sigma,
-            "epsilon": noisy.epsilon,
-            "level": Figure.LEVEL,
-            "weight_limit": WEIGHT_LIMIT,
-            "ends": list(layout.ends),
-            "edges": noisy.groups.edges.tolist(),
-            "cells": noisy.cells.tolist(),
-            "censoring": noisy.counts.censoring.tolist(),
-            "concordance": _inside(order),
-            "until": layout.ends[n - 1] if n else None,
-            "integrated": _scores(noisy, lambda brier: integrated(layout.ends[:n], brier[..., :n])[..., None])
-            if n
-            else None,
-            "times": [self._at(layout.ends.index(time), n) for time in layout.at],
-        }
-
-    def _at(self, place: int, n: int) -> PlainValues:
-        """Return what is known at the end of a bin."""
-        noisy, groups = self.noisy, self.noisy.groups
-        seen, _ = noisy.figures(lambda counts: counts.incidence[..., place])
-        together, _ = noisy.figures(lambda counts: counts.together.incidence[..., place])
-        sizes, _ = noisy.figures(_shares)
-        mean, _ = noisy.figures(lambda counts: (_shares(counts) @ groups.risks[:, place])[..., None])
-        return {
-            "time": noisy.layout.ends[place],
-            "brier": _scores(noisy, lambda brier: brier[..., [place]]) if place < n else None,
-            "predicted": float(np.clip(mean[0].value, 0.0, 1.0)),  # type: ignore[arg-type]
-            "observed": _inside(together[0]),
-            "groups": [
-                {"predicted": float(risk), "share": _inside(size), "observed": _inside(one)}
-                for risk, size, one in zip(groups.risks[:, place], sizes, seen, strict=True)
-            ],
-        }
-
-
 def _shares(counts: Counts) -> Floats:
     """Return the share of each group."""
     sizes = counts.entering[..., 0]
@@ -456,7 +450,7 @@ def _scores(noisy: NoisyTimes, read: Callable[[Floats], Floats]) -> PlainValues:
         own, other = (read(counts.brier(risks)) for risks in (groups.risks, alike))
         return np.concatenate([own, other, other - own], axis=-1)
 
-    (own, other, better), _ = noisy.figures(both)
+    (own, other, better), _ = noisy.banded(both)
     return {"model": _inside(own), "alike": _inside(other), "better": better.to_dict()}
 
 

@@ -22,7 +22,7 @@ from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Rows
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.numbers import NumberModel
-from dpensemble.quality.times import NoisyTimes, RisksQuality
+from dpensemble.quality.times import NoisyTimes
 from dpensemble.workflow.tables import Tables
 
 #: Coverage of intervals that nobody chose.
@@ -138,8 +138,7 @@ def risk_facts(
     facts = fitted.life_table_.to_dict() | tables.times.declared.facts() | {"public": rows}
     if released is None:
         return {"risk": facts}
-    score = RisksQuality(released).to_dict()
-    return {"risk": facts | {"score": score}, "held_back": released.layout.n_units}
+    return {"risk": facts | {"score": released.figures()}, "held_back": released.layout.n_units}
 
 
 def number_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:

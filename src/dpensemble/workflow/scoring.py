@@ -5,6 +5,7 @@ The fit and the score on held-back units together are one charge.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, announce
 from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
@@ -27,7 +28,7 @@ from dpensemble.moments.survival import cells_of_times
 from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
 from dpensemble.quality.result import Costs, ReleasedQuality
-from dpensemble.quality.times import NoisyTimes, RiskGroups, TimesLayout
+from dpensemble.quality.times import NoisyTimes, TimesLayout
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes, zeroes_bad
@@ -45,9 +46,31 @@ _ORDER = "Neighbouring data sets list their units in the same order, each by its
 _ASSUMPTIONS = (_PLACES.format("probabilities"), _ORDER)
 
 
+# What `Reader.held_back` does: rows for the student, and which of them are readable.
+_Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
+
+
+class HeldBack(ABC):
+    """Private records that are not used for training, never to be published, and the public cells for them."""
+
+    #: What the guarantee of a score assumes.
+    assumptions: tuple[str, ...] = _ASSUMPTIONS
+
+    @abstractmethod
+    def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
+        """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
+
+        For runs whose bad records raise errors.
+        """
+
+    @abstractmethod
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> Rows:
+        """Release histograms of a fitted model, at the epsilon and delta of the model's guarantee."""
+
+
 @dataclass(frozen=True, eq=False)
-class HeldBack:
-    """Private records that are not used for training, never to be published, and the public cells for them.
+class _HeldLabels(HeldBack):
+    """Records with labels.
 
     `groups` has the place of each record's group in each column. `required` are thresholds that must be edges of bins.
     """
@@ -61,17 +84,9 @@ class HeldBack:
     layout: Layout
     required: tuple[float, ...]
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee of a score assumes."""
-        return _ASSUMPTIONS
-
     @guard_private_rows()
     def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
-        """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
-
-        For runs whose bad records raise errors.
-        """
+        """Raise for a label that is not declared, or a row that cannot be read."""
         known = sorted_classes(classes)
         if (class_ids_or_bad(known, self.y.to_numpy()) == BAD).any():
             raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
@@ -80,24 +95,59 @@ class HeldBack:
         except DataError as error:
             raise DataError(f"among the held-back records, {error}") from None
 
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> NoisyHistograms:
+        """Release the histograms of probabilities, decisions and groups."""
+        stated, classes = model.result_.guarantee, model.result_.classes
+        # Without public rows, bins do not depend on the model.
+        expected = None if public is None else model.predict_proba(public)
+        layout = replace(self.layout, epsilon=stated.epsilon, delta=stated.delta)
+        if expected is not None and len(expected):
+            layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(self.required)))
+        edges = layout.edges(expected, self.required)
+        layout = edges.fitted(layout)
+        probable, readable = self._probabilities(model, read)
+        ids = class_ids_or_bad(classes, self.y.to_numpy())
+        records = HeldRecords(
+            probabilities=probable,
+            truth=np.maximum(ids, 0),
+            groups=self.groups,
+            unit_of=self.unit_of,
+            n_units=self.n_units,
+            # A record with an undeclared label adds nothing, or was refused by `require_scorable`.
+            usable=(ids != BAD) & readable,
+        )
+        total = records.exact_total(layout, edges)
+        announce(model.result_.design.groups)
+        return layout.release(edges, total, noise)
+
+    def _probabilities(self, model: Rows, read: _Read) -> tuple[Floats, NDArray[np.bool_]]:
+        if not self.by_unit:
+            rows, readable = read(self.X)
+            return model.predict_proba(rows), readable
+        # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
+        probabilities, readable = np.empty((len(self.X), len(model.result_.classes))), np.empty(len(self.X), dtype=bool)
+        order = np.argsort(self.unit_of, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(self.unit_of[order])) + 1):
+            rows, readable[places] = read(self.X.iloc[places])
+            probabilities[places] = model.predict_proba(rows)
+        return probabilities, readable
+
 
 @dataclass(frozen=True, eq=False)
-class HeldTimes:
-    """Private records with times until an event that are not used for training, and the public cells for them.
+class _HeldTimes(HeldBack):
+    """Records with times until an event: one of each unit, in the order of units.
 
-    Of each unit there is one record, in the order of units: its first event, or without events its last time.
+    It is the record of the unit's first event, or without events that of the last time.
     """
 
     X: pd.DataFrame
     cells: Integers
     layout: TimesLayout
-
-    #: What the guarantee of a score assumes.
     assumptions = (_PLACES.format("risks"), _ORDER)
 
     @classmethod
     @guard_private_rows()
-    def of(cls, model: Any, X: pd.DataFrame, y: Rows, unit_of: Integers, layout: TimesLayout) -> HeldTimes:
+    def of(cls, model: Rows, X: pd.DataFrame, y: Rows, unit_of: Integers, layout: TimesLayout) -> _HeldTimes:
         """Return one record of each unit, and the place of its end, `BAD` for a record that cannot be read."""
         declared = LifeTable(model.bins, events=model.events, censored=model.censored, competing=model.competing)
         times = declared.checked_rows(y[TIME], y[EVENT])
@@ -109,13 +159,15 @@ class HeldTimes:
         cells = cells_of_times(np.array(layout.ends), until[rows], own, n_events=layout.n_kinds)
         return cls(X.iloc[rows].reset_index(drop=True), np.where(good[rows], cells, BAD), layout)
 
-    def released(self, model: Any, read: _Read, public: Rows, noise: Any) -> NoisyTimes:
-        """Release the histogram of a fitted model, at the epsilon and delta of the model's guarantee."""
+    def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
+        """Do nothing: a bad record with times adds zeros."""
+
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> NoisyTimes:
+        """Release the histogram of risks by time and kind of the end."""
         stated = model.result_.guarantee
         layout = replace(self.layout, epsilon=stated.epsilon, delta=stated.delta)
-        risks = model.predict_risk(public, layout.ends)
         chances = model.student_[-1].predict_cells(model.student_[:-1].transform(public), layout.ends)
-        groups = RiskGroups.of(risks, chances, layout.n_groups)
+        groups = layout.groups(model.predict_risk(public, layout.ends), chances)
         # Each unit has one row at a place of its own, so no unit's risk depends on the rows of others.
         rows, readable = read(self.X)
         own = model.predict_risk(rows, layout.ends[-1])
@@ -158,7 +210,8 @@ class _Choice:
     unit_of: Integers
     by_unit: bool
     chosen: NDArray[np.bool_]
-    layout: Layout | TimesLayout
+    #: A `Layout`, or a `TimesLayout` for times.
+    layout: Rows
     required: tuple[float, ...]
 
     @property
@@ -208,7 +261,7 @@ def _choose(
 
 def hold_back(
     tables: Tables, model: Any, share: float, *, costs: Costs | None = None, positive_class: str | None = None
-) -> tuple[Tables, HeldBack | HeldTimes]:
+) -> tuple[Tables, HeldBack]:
     """Divide the private records into training and scoring records. `_choose` describes the arguments."""
     choice = _choose(tables, model, share, costs=costs, positive_class=positive_class)
     held = choice.held
@@ -220,9 +273,9 @@ def hold_back(
         entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[held]
         rest = _part(tables, ~held)
     unit_of = np.unique(choice.unit_of[held], return_inverse=True)[1]
-    if isinstance(choice.layout, TimesLayout):
-        return rest, HeldTimes.of(model, X, y, unit_of, choice.layout)
-    back = HeldBack(
+    if tables.times is not None:
+        return rest, _HeldTimes.of(model, X, y, unit_of, choice.layout)
+    back = _HeldLabels(
         X=X,
         y=y,
         unit_of=unit_of,
@@ -327,56 +380,13 @@ def _score_of(fit: Spending) -> Spending:
     return replace(fit, find_cost=lambda: release_meter(fit.epsilon, fit.delta).renyi_costs()[0])
 
 
-# What `Reader.held_back` does: rows for the student, and which of them are readable.
-_Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
-
-
 @guard_private_rows()
-def scored(
-    model: Any, held: HeldBack | HeldTimes, read: Any, public: Any, paid: WithScore | None = None
-) -> NoisyHistograms | NoisyTimes:
+def scored(model: Rows, held: HeldBack, read: _Read, public: Rows, paid: WithScore | None = None) -> Rows:
     """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
-    stated, classes = model.result_.guarantee, model.result_.classes
+    stated, seed = model.result_.guarantee, model.insecure_release_seed
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
-    seed = model.insecure_release_seed
-    noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
-    if isinstance(held, HeldTimes):
-        return held.released(model, read, public, noise)
-    # Without public rows, bins do not depend on the model.
-    expected = None if public is None else model.predict_proba(public)
-    layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
-    if expected is not None and len(expected):
-        layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
-    edges = layout.edges(expected, held.required)
-    layout = edges.fitted(layout)
-    probable, readable = _probabilities(model, held, read)
-    ids = class_ids_or_bad(classes, held.y.to_numpy())
-    records = HeldRecords(
-        probabilities=probable,
-        truth=np.maximum(ids, 0),
-        groups=held.groups,
-        unit_of=held.unit_of,
-        n_units=held.n_units,
-        # A record with an undeclared label adds nothing, or was refused by `require_scorable`.
-        usable=(ids != BAD) & readable,
-    )
-    total = records.exact_total(layout, edges)
-    announce(model.result_.design.groups)
-    return layout.release(edges, total, noise)
-
-
-def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
-    if not held.by_unit:
-        rows, readable = read(held.X)
-        return model.predict_proba(rows), readable
-    # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
-    order = np.argsort(held.unit_of, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
-        rows, readable[places] = read(held.X.iloc[places])
-        probabilities[places] = model.predict_proba(rows)
-    return probabilities, readable
+    return held.released(model, read, public, noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT)))
 
 
 # Bins of the histograms of groups, without noise.
@@ -424,7 +434,7 @@ class QualityRequest:
                     parameter=name,
                 )
 
-    def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | HeldTimes | None, Any]:
+    def divided(self, tables: Tables, model: Any, ledger: Any) -> tuple[Tables, HeldBack | None, Any]:
         """Return the tables to train on, the held-back records, and an account that is charged for fit and score."""
         if self.share is None:
             return tables, None, ledger

@@ -32,8 +32,6 @@ from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.persistence import require_savable
-from dpensemble.quality.release import NoisyHistograms
-from dpensemble.quality.times import NoisyTimes
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
@@ -45,7 +43,7 @@ from dpensemble.workflow.numbers import NumberColumns, RiskColumns, number_facts
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.run_record import Measured, run_record
-from dpensemble.workflow.scoring import HeldBack, HeldTimes, QualityRequest, quality_facts, scored
+from dpensemble.workflow.scoring import HeldBack, QualityRequest, quality_facts, scored
 from dpensemble.workflow.tables import Tables
 
 _MOST_COLUMNS_NAMED = 200
@@ -279,10 +277,10 @@ def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualR
         released = _released_histograms(prepared)
     with progress_bar("Scoring the student", None):
         if tables.classes:
-            of_classes = released if isinstance(released, NoisyHistograms) else None
-            score = quality_facts(tables, prepared.model, prepared.reader.transform, prepared.asked, of_classes)
+            score = quality_facts(tables, prepared.model, prepared.reader.transform, prepared.asked, released)
         else:
-            score = _facts_without_classes(prepared, released)
+            about = prepared.model, tables, prepared.reader.transform
+            score = number_facts(*about) if tables.times is None else risk_facts(*about, released)
         measured = _measured(prepared, baseline=wanted.baseline)
         facts = _label_facts(prepared)
     with progress_bar("Certifying the release", None):
@@ -300,14 +298,6 @@ def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualR
         certificate=certified,
         for_owner=equal.counts(len(tables.X_public)),
     )
-
-
-def _facts_without_classes(prepared: Prepared, released: NoisyHistograms | NoisyTimes | None) -> dict[str, Any]:
-    """Return the entries of a record's data about a number or about risks."""
-    model, tables, transform = prepared.model, prepared.tables, prepared.reader.transform
-    if tables.times is None:
-        return number_facts(model, tables, transform)
-    return risk_facts(model, tables, transform, released if isinstance(released, NoisyTimes) else None)
 
 
 def _labels(prepared: Prepared) -> pd.DataFrame:
@@ -380,7 +370,7 @@ class Prepared:
     tables: Tables
     #: The tables without held-back units.
     teaching: Tables
-    held: HeldBack | HeldTimes | None
+    held: HeldBack | None
     model: Any
     reader: RowConversion
     #: Public rows in the form that the model takes. None if columns are declared instead.
@@ -424,7 +414,7 @@ def _prepare(
         model.set_params(declared_columns=tables.declared_columns)
     asked.check(tables)
     teaching, held, ledger = asked.divided(tables, model, ledger)
-    if isinstance(held, HeldBack) and not zeroes_bad(model):
+    if held is not None and not zeroes_bad(model):
         held.require_scorable(reader.held_back, tables.classes)
     public = None if tables.declared_columns is not None else reader.transform(tables.X_public)
     return Prepared(wanted, asked, tables, teaching, held, model, reader, public, personal, ledger, alone, seconds)
@@ -471,9 +461,7 @@ class _Blocks:
         return rows_here(self.source)
 
 
-def _certified(
-    model: Any, released: NoisyHistograms | NoisyTimes | None, *, asked: bool
-) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+def _certified(model: Any, released: Rows, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return a certificate of what was released, or None and the reason why a requested certificate is missing."""
     if not asked and model.result_.voted:
         return None, ()
@@ -484,7 +472,7 @@ def _certified(
         return None, (f"no certificate was written: {error}",)
 
 
-def _released_histograms(run: Prepared) -> NoisyHistograms | NoisyTimes | None:
+def _released_histograms(run: Prepared) -> Rows:
     """Return the noisy histograms of held-back units, or None if there are none."""
     if run.held is None:
         return None
