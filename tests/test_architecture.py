@@ -108,7 +108,7 @@ RATCHETS = {
     # Facts that an export writes as JSON, tags of a regressor and plain values of a life table are of any type, too.
     # Certificates and charges of sites are plain values, too, and options and facts of the command of life tables.
     # One more is of settings of the design of risks given a row.
-    "lines with Any": 1160,
+    "lines with Any": 1157,
     # With `StatedRelease`, which `Ledger.restored` takes, and three of estimates for sizes of tables.
     # And `LabelMomentsRegressor`.
     # And with `LifeTable`.
@@ -131,7 +131,8 @@ STRUCTURE = {
     # open, the run, a demonstration, the room itself, and its commands. Three are the command of life tables: its run,
     # its page and its options. Two are risks given a row: sums, fit and model, and the class whose `fit` checks rows.
     # Three more of several sites: what a party reads, messages over HTTPS at a site, and the service of their folder.
-    "modules": 246,
+    # One is the quality of risks on held-back units.
+    "modules": 247,
     # With `VerifierError`, `ShownAsSentences`, which spares each result a form for notebooks, and with
     # `progress_on_stderr` and `passes_counted`: what a command shows, and what a fit allows it to show. Also with what
     # a rehearsal repeats less often, and estimates of memory by the method whose arrays they count. And with
@@ -149,9 +150,10 @@ STRUCTURE = {
     # classes, the design, and the model. Seventeen are runs about times: their target, columns of risks, and the page.
     # Fourteen are what a party reads of the terms, and what a client and a service of messages share with those of
     # answers. One is the link of a record to a fit, and three are what explains numbers, and weighs
-    # them, as it does classes. One counts entries for a site that joins. Seven are times in blocks and in parts: targets
-    # of several columns, how records of a unit count, and how both estimators read them.
-    "names used across modules": 1096,
+    # them, as it does classes. One counts entries for a site that joins. Seven are times in blocks and in parts:
+    # targets of several columns, how records of a unit count, and how both estimators read them. Four are the cells of
+    # risks on held-back units, and the one charge of all such cells.
+    "names used across modules": 1101,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

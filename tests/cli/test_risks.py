@@ -3,14 +3,17 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpensemble import LabelMomentsSurvival, load_classifier
+from dpensemble._random import Stream, seed_sequence
 from dpensemble.cli import main
 from dpensemble.errors import NotForReleaseWarning
+from dpensemble.quality.times import NoisyTimes, TimesLayout
 from dpensemble.releases import SumReleaser
 from dpensemble.server import Ledger
 
@@ -358,7 +361,10 @@ REFUSED = {
     "--test new.csv": "--test has no meaning for times",
     "--test-is-public": "--test-is-public has no meaning for times",
     "--on-bad-record raise": "--on-bad-record has no meaning for times",
-    "--holdout-score 0.2": "--holdout-score has no meaning for times",
+    "--holdout-score 0.2 --relation add-or-remove-one": "requires relation='replace-one'",
+    "--holdout-score 0.06": "24 held-back units are too few for 21 cells",
+    "--holdout-score 0.7": "holdout_score=0.7",
+    "--cost-false-negative 3": "--cost-false-negative has no meaning for times",
     "--groups town": "--groups has no meaning for times",
     "--baseline": "--baseline has no meaning for times",
     "--dataset adult": "--dataset has no meaning for times",
@@ -446,6 +452,118 @@ def test_an_interrupted_run_is_finished_without_a_second_charge(said, folder, mo
     code, _, err = said(RUN, *own, "--out", "second")
     assert (code, (folder / "second").exists()) == (2, False)
     assert "people" in err
+
+
+SCORED = ("--holdout-score", "0.3")
+
+
+def numbers_in(value):
+    """Yield all numbers within lists and dictionaries, in order."""
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from numbers_in(one)
+    if isinstance(value, (int, float)):
+        yield float(value)
+
+
+@pytest.mark.parametrize("competing", [False, True])
+def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
+    """All figures follow from released cells, the student and public rows, and the certificate covers the cells."""
+    table, more = ROWS[:N].copy(), ("--competing", "2") if competing else ()
+    table.loc[table.index % 9 == 0, "status"] *= 1 + competing
+    table.to_csv(folder / "ended.csv", index=False)
+    line = RUN.replace("private.csv", "ended.csv")
+    code, out, err = said(line, *SCORED, *more, "--unit", "pid", "--time-unit", "days", "--out", f"scored-{competing}")
+    assert code == 0, err
+    assert "Quality of the risks: 60 people are held back for one noisy histogram" in err
+    place = folder / f"scored-{competing}"
+    code, verified, _ = said(f"verify scored-{competing}")
+    assert (code, "part 2 of 2, for other records" in verified) == (0, True)
+    record = json.loads((place / "run.json").read_text(encoding="utf-8"))
+    facts = record["data"]["risk"]
+    score = facts["score"]
+    assert score["units"] == record["data"]["held_back"] == 60
+    assert score["epsilon"] <= record["guarantee"]["epsilon"] <= 5
+    assert sum("held back" in one for one in record["guarantee"]["assumptions"]) == 1
+    student = load_classifier(place / "student.skops")
+    risks = student.predict_risk(PUBLIC, score["ends"])
+    chances = student.steps[-1][1].predict_cells(student[:-1].transform(PUBLIC), score["ends"])
+    assert np.allclose(chances.sum(axis=1), 1)
+    layout = TimesLayout.planned(BINS, facts["at"], 1 + competing, 60, 5.0, 1e-4)
+    groups = layout.groups(risks, chances)
+    assert (list(layout.ends), groups.edges.tolist()) == (score["ends"], pytest.approx(score["edges"]))
+    noisy = NoisyTimes(
+        layout=replace(layout, n_groups=len(score["cells"])),
+        groups=groups,
+        cells=np.array(score["cells"]),
+        sigma=score["sigma"],
+        epsilon=score["epsilon"],
+    )
+    again = noisy.figures()
+    assert again.keys() == score.keys()
+    np.testing.assert_allclose(list(numbers_in(again)), list(numbers_in(score)), atol=1e-9)
+    assert said(f"report scored-{competing} --out page.html")[0] == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    card = (place / "card.md").read_text(encoding="utf-8")
+    for text in (page, card, out):
+        assert "obody measured how well" not in text
+    for text in (page, out):
+        assert "the one with the earlier event has the higher" in text
+    assert 'id="calibration-of-risks-title"' in page
+    assert "Concordance" in card
+    measures = json.loads((place / "card.json").read_text(encoding="utf-8"))["quality"]["measures"]
+    assert measures["concordance"] == score["concordance"]["value"]
+
+
+def test_no_held_back_record_shows_in_exit_codes_outputs_and_logs(said, folder, monkeypatch):
+    """A bad record that is held back adds zeros, for any reason."""
+    monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_: None)
+    seed = np.random.default_rng(seed_sequence(7, Stream.SPLIT))
+    monkeypatch.setattr("dpensemble.workflow.scoring.public_entropy", lambda _: 7)
+    held = np.zeros(N, dtype=bool)
+    held[seed.permutation(N)[: int(0.3 * N)]] = True
+    place = int(np.flatnonzero(held)[0])
+    lines, found, cells = PRIVATE.to_csv(index=False).splitlines(), {}, {}
+    good = ("60", "a", "30", "1")
+    records = [good, *(("60", "a", f'"{days}"', status) for days, status in BAD[::4]), *ODD[::4]]
+    for record in records:
+        lines[place + 1] = ",".join(record)
+        (folder / "held.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "log.jsonl").unlink(missing_ok=True)
+        line = RUN.replace("private.csv", "held.csv")
+        code, out, err = said(line, *SEEDED, *SCORED, "--out", "held", "--overwrite", "--log-json", "log.jsonl")
+        events = [json.loads(event) for event in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        logged = [{name: value for name, value in one.items() if name not in ("time", "seconds")} for one in events]
+        found[record] = (code, re.sub(r"[\d.,]+", "#", out), err, logged)
+        record_of_run = json.loads((folder / "held" / "run.json").read_text(encoding="utf-8"))
+        cells[record] = (
+            json.dumps(record_of_run["data"]["risk"]["score"]["cells"]),
+            (folder / "held" / "labels.csv").read_bytes(),
+        )
+    assert all(one == found[good] for one in found.values())
+    assert found[good][0] == 0
+    # The record teaches nothing, so the student is the same for all.
+    assert len({labels for _, labels in cells.values()}) == 1
+    bad = {cells[record][0] for record in records[1 : 1 + len(BAD[::4])]}
+    assert len(bad) == 1
+    assert cells[good][0] not in bad
+
+
+def test_an_interrupted_run_and_its_score_are_one_charge(said, folder, monkeypatch):
+    spent = []
+    for name, more in (("alone", ()), ("both", SCORED)):
+        account = Ledger.create(folder / f"{name}.db").open_account("people", epsilon=6.0, delta=1e-2)
+        own = ("--ledger", f"{name}.db", "--data-set", "people", *more, "--out", f"later-{name}")
+        with monkeypatch.context() as patch:
+            patch.setattr("dpensemble.workflow.outputs.save_classifier", lambda *_: 1 / 0)
+            assert said(RUN, *own)[0] == 1
+        spent.append(account.state().spent)
+        assert spent[-1].loss
+        assert said(f"recover later-{name}")[0] == 0
+        assert account.state().spent == spent[-1]
+        assert said(f"verify later-{name}")[0] == 0
+    # A person teaches or scores, so the larger of both is paid.
+    assert spent[0] == spent[1]
+    assert "and its score" in account.history()[0].what
 
 
 @pytest.mark.parametrize("step", ["workflow.outputs.render", "report.page.risk_section"])

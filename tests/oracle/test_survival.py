@@ -36,7 +36,7 @@ ROWS = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [-0.6, 0.8, 0.0], [7.0, -5.0
 def table(events, censored, beyond):
     events = np.atleast_2d(np.array(events, dtype=float))
     entering = np.cumsum((events.sum(axis=0) + censored)[::-1])[::-1] + float(beyond)
-    return Counts(events, np.array(censored, dtype=float), entering, 0.0)
+    return Counts(events, np.array(censored, dtype=float), entering, 0.0, np.zeros(2))
 
 
 COEFFICIENTS = np.array([[3.0, -1.0], [-2.0, 0.5], [0.0, 9.0]])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from dpensemble import LabelMomentsClassifier, PATEClassifier, WeightingPATEClassifier
+from dpensemble import LabelMomentsClassifier, LabelMomentsSurvival, PATEClassifier, WeightingPATEClassifier
 from dpensemble._spending import Spending
 from dpensemble.certificates import confirmed
 from dpensemble.cli.train import _parse_groups
@@ -23,8 +23,9 @@ from dpensemble.server import Ledger
 from dpensemble.workflow import Tables, scoring, train
 from dpensemble.workflow.private_rows import PrivateStream
 from dpensemble.workflow.rehearsal import stand_ins
-from dpensemble.workflow.scoring import _ASSUMPTIONS, WithScore, hold_back
+from dpensemble.workflow.scoring import _ASSUMPTIONS, QualityRequest, WithScore, hold_back
 from dpensemble.workflow.tables import _declared_groups, _group_places
+from dpensemble.workflow.targets import DeclaredTimes, TimesTarget
 
 pytestmark = pytest.mark.usefixtures("few_synthetic_rows")
 
@@ -382,3 +383,96 @@ def test_a_score_costs_its_own_price_where_the_fit_costs_less(tmp_path, monkeypa
     for epsilon, delta in ((1.001, 1e-5), (1.0, 1.1e-5)):
         with pytest.raises(BudgetError, match="in parts"):
             paid.require_paid(epsilon, delta)
+
+
+BINS = [100.0, 200.0, 400.0, 800.0]
+OF_TIMES = {"bins": BINS, "epsilon": 5.0, "delta": 1e-4, "insecure_release_seed": 5}
+
+
+def tables_of_times(n=1500, units=None):
+    rng = np.random.default_rng(4)
+    X, public = rows(n)[0], rows(100, 1)[0]
+    died, left = rng.exponential(400 * np.exp(-X["x"])), rng.uniform(100, 900, n)
+    declared = DeclaredTimes(time="days", event="status", events=["1"], censored=["0"], bins=BINS, at=[400.0, 800.0])
+    y = pd.DataFrame({"event": (died <= left).astype(float), "time": np.minimum(died, left)})
+    target = TimesTarget(declared)
+    return Tables(name="t", classes=[], X_private=X, y_private=y, X_public=public, units=units, times=target)
+
+
+def held_of_times(given, monkeypatch, share=0.3):
+    monkeypatch.setattr(scoring, "public_entropy", lambda _: 7)
+    return hold_back(given, LabelMomentsSurvival(**OF_TIMES), share)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_of_each_unit_with_times_its_first_event_or_last_time_counts(monkeypatch, shuffled):
+    units = np.repeat(np.arange(500), 3)
+    if shuffled:
+        units = np.random.default_rng(0).permutation(units)
+    given = tables_of_times(units=units)
+    kept, held = held_of_times(given, monkeypatch)
+    assert len(held.X) == len(held.cells) == held.layout.n_units == 150
+    assert len(kept.X_private) == len(kept.y_private) == 1050
+    owner = dict(zip(given.X_private["x"], units, strict=True))
+    people = [owner[x] for x in held.X["x"]]
+    assert not set(people) & set(kept.units)
+    assert len(set(people)) == 150
+    for person, x, cell in zip(people, held.X["x"], held.cells, strict=True):
+        own = given.y_private[units == person]
+        happened = own[own["event"] == 1]
+        chosen = happened["time"].idxmin() if len(happened) else own["time"].idxmax()
+        assert given.X_private["x"][chosen] == x
+        time, n = own["time"][chosen], len(held.layout.ends)
+        is_event = bool(len(happened)) and time <= held.layout.ends[-1]
+        place = int(np.searchsorted(held.layout.ends, time, side="left" if is_event else "right"))
+        assert cell == (place if is_event else n + place)
+
+
+def test_a_record_with_times_changes_training_or_the_score_and_never_both(monkeypatch):
+    given, model = tables_of_times(600), LabelMomentsSurvival(**OF_TIMES)
+    _, held = held_of_times(given, monkeypatch)
+    inside = int(np.flatnonzero(given.X_private["x"].isin(held.X["x"]))[3])
+    outside = int(np.flatnonzero(~given.X_private["x"].isin(held.X["x"]))[3])
+
+    def outcome(tables):
+        made = train(tables, model, holdout_score=0.3)
+        return made.classifier.predict_risk(given.X_public, BINS).tolist(), made.record.data["risk"]["score"]
+
+    before, changed = outcome(given), []
+    for row in (inside, outside):
+        X, y = given.X_private.copy(), given.y_private.copy()
+        X.iloc[row], y.iloc[row] = [9.0, -9.0], [1.0, 1.0]
+        after = outcome(replace(given, X_private=X, y_private=y))
+        changed.append(tuple(one != other for one, other in zip(after, before, strict=True)))
+    assert changed[0] == (False, True)
+    assert changed[1][0]
+    cells = np.array(before[1]["cells"])
+    # Only one cell of each of two vectors differs.
+    X, y = given.X_private.copy(), given.y_private.copy()
+    y.iloc[inside] = [np.nan, np.inf]
+    bad = np.array(outcome(replace(given, X_private=X, y_private=y))[1]["cells"])
+    X.iloc[inside] = [np.inf, 0.0]
+    assert np.array_equal(bad, outcome(replace(given, X_private=X, y_private=y))[1]["cells"])
+    assert np.sort((cells - bad).ravel()).round(9).tolist() == [0.0] * (cells.size - 1) + [1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "text"),
+    [
+        ({}, {"share": 0.3, "costs": COSTS}, "costs is about labels"),
+        ({}, {"positive_class": "1"}, "positive_class is about labels"),
+        ({"groups": {"x": ("1",)}}, {"share": 0.3}, "groups is about labels"),
+        ({"times": None}, {"share": 0.3}, "holdout_score is about labels"),
+    ],
+)
+def test_scores_of_times_have_neither_costs_nor_groups(changes, asked, text):
+    given = {"share": None, "costs": None, "positive_class": None} | asked
+    with pytest.raises(InvalidParameterError, match=text):
+        QualityRequest.of(**given).check(replace(tables_of_times(), **changes))
+
+
+def test_times_that_are_read_in_blocks_are_not_scored():
+    given = tables_of_times()
+    stream = PrivateStream(1500, None, BlockSource(lambda: iter(())))
+    with pytest.raises(InvalidParameterError, match="requires all records in memory"):
+        hold_back(replace(given, stream=stream), LabelMomentsSurvival(**OF_TIMES), 0.3)

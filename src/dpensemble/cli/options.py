@@ -441,7 +441,7 @@ _TIMES = (
     _own("--at", "Ends of bins on the first screen. [up to 3]"),
     _own("--time-unit", "What times count, such as days."),
 )
-_NOT_OF_TIMES = (*_NOT_OF_NUMBERS, "--target", "--classes", "--test", "--test-is-public", "--on-bad-record")
+_NOT_OF_TIMES = ("--dataset", "--baseline", "--target", "--classes", "--test", "--test-is-public", "--on-bad-record")
 _PRIVATE_REPORT = _own(
     "--private-report", "Also write secret vote statistics, for you.", bool, Panel.OUTPUT, default=False
 )
@@ -449,7 +449,7 @@ _PRIVATE_REPORT = _own(
 OF_LABELS = frozenset({"--classes", *_NOT_OF_NUMBERS, *(option.flag for option in _QUALITY), _PRIVATE_REPORT.flag})
 #: Options about times until an event, and options that such runs do not have.
 OF_TIMES = frozenset({"--time", "--event", "--bins"})
-NOT_OF_TIMES = frozenset({*_NOT_OF_TIMES, "--range", *OF_LABELS})
+NOT_OF_TIMES = frozenset({*_NOT_OF_TIMES, "--range", *OF_LABELS}) - {"--holdout-score"}
 _IN_BLOCKS = _own("--in-blocks", "Read large private Parquet in blocks.", bool, default=False)
 _PARTS = (
     _own("--cluster", "Sum on a cluster (--scheduler, or here: --jobs)", choices=("dask", "spark")),

@@ -370,13 +370,15 @@ class Counts(NamedTuple):
     """Counts of a life table without strata. Not whole, from 0. Public.
 
     `events` of each kind and bin, shape (n_kinds, n_bins), `censored` of each bin, who is `entering` it, and the
-    standard deviation of the noise on the number of all people.
+    standard deviation of the noise on the number of all people. `levels`, shape (n_kinds + 1,), are those of the noise
+    on the logarithm of the hazards' level: how many events, and how many censorings, there are beside the expected.
     """
 
     events: Floats
     censored: Floats
     entering: Floats
     noise: float
+    levels: Floats
 
     @classmethod
     def of(cls, noisy: Floats, spread: float) -> Counts:
@@ -385,11 +387,15 @@ class Counts(NamedTuple):
         one = _Observed.of(noisy, spread, kinds)
         counts, n_bins = one.smoothed, one.n_bins
         events, censored = counts[None, :n_bins], counts[n_bins : 2 * n_bins]
+        by_kind = [_Observed.of(noisy, spread, [kind]) for kind in kinds] if len(kinds) > 1 else [one]
         if len(kinds) > 1:
-            own = np.array([_Observed.of(noisy, spread, [kind]).smoothed[:n_bins] for kind in kinds])
+            own = np.array([each.smoothed[:n_bins] for each in by_kind])
             # All kinds together are smoother, and have one number of people at risk.
             events = events * (own + _TINY) / (own + _TINY).sum(axis=0)
-        return cls(events, censored, one.entering @ counts, float(one.at_risk_noise[0]))
+        exposed = np.maximum(one.exposed @ counts, _TINY)
+        levels = [each.level_noise(each.events, own / exposed) for each, own in zip(by_kind, events, strict=True)]
+        levels.append(one.level_noise(np.roll(one.events, n_bins, axis=1), censored / exposed))
+        return cls(events, censored, one.entering @ counts, float(one.at_risk_noise[0]), np.array(levels))
 
 
 class _Observed:
@@ -459,6 +465,16 @@ class _Observed:
     def at_risk_noise(self) -> Floats:
         """Standard deviation of the noise on the number that enters each bin."""
         return np.asarray(np.linalg.norm(self.entering @ self.inverse * self.spreads, axis=1))
+
+    def level_noise(self, ends: Floats, hazards: Floats) -> float:
+        """Return the deviation of the noise on the number of some ends, less the expected, in multiples of the latter.
+
+        `ends`, shape (n_bins, n_counts), picks the counts of these ends.
+        """
+        hazards = np.clip(hazards, 0.0, 1.0)
+        apart = (ends - hazards[:, None] * self.exposed).sum(axis=0)
+        expected = max(float(hazards @ (self.exposed @ self.smoothed)), 1.0)
+        return float(np.sqrt(self.noise_of(apart[None])[0, 0])) / expected
 
     def n_released(self) -> int:
         """Return the number of bins before the first one with too few at risk."""

@@ -20,7 +20,10 @@ censoring. Both are constant within the bin (R. Prentice and L. Gloeckler, "Regr
 data", Biometrics 1978). Chances of all cells follow, and so do mean, slope and variance of each residual in a public
 row. The second hazard is there since residuals around another model also depend on who is censored when. Steps and
 prior scales are those of `dpensemble.moments.residuals`. The hazards ``a_j`` and ``c_j`` are such that the mean over
-public rows has the released life table. All of this reads released numbers and public rows only.
+public rows has the released life table, but for one factor each: the constant's. The table knows the number of events
+beside the expected up to its noise, and so do both rounds, about as well. So the deviation of the table's noise on the
+logarithm of this factor is the prior scale of the constant's part. All of this reads released numbers and public rows
+only.
 
 **Competing events** have cells, a residual and hazards of their own, all kinds of them together. A risk is then the
 chance that the event comes before any of them. It is summed over bins, by cause-specific hazards (R. Prentice et al.,
@@ -70,6 +73,8 @@ _SCALES = {number: np.array(parts) / (2 * np.linalg.norm(parts)) for number, par
 _LIMIT, _MOST_HAZARD, _LEAST = 1.0, 10.0, 1e-6
 # Turns of the fit, and of the hazards of bins in each of them. Step of a logarithm by which slopes are found.
 _TURNS, _MATCHES, _SMALL = 8, 4, 0.05
+# Least deviation of the noise on the level of hazards.
+_LEAST_LEVEL = 0.002
 # Least share of records that is assumed to be read.
 _LEAST_READ = 0.05
 # Entries of the chances of some rows in memory at a time.
@@ -330,9 +335,11 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
     """
     baseline, wanted = Baseline.of(table), _conditional(table)
     n_kinds = len(baseline.hazards)
-    start, typical = Fit.start(public), public.typical_scales()
+    start, typical = Fit.start(public), [public.typical_scales() for _ in range(n_kinds)]
+    for of_kind, level in zip(typical, table.levels.tolist(), strict=True):
+        of_kind[-1] = max(level, _LEAST_LEVEL) / public.constant
     coefficients: Floats = np.zeros((len(start.coefficients), n_kinds))
-    scales = [start.scales] * n_kinds
+    scales = [np.append(start.scales[:-1], one[-1]) for one in typical]
     along = np.zeros((public.features.shape[0], n_kinds))
     around = [one.centre.relative(public.features, whole=False) for one in rounds]
     information = None
@@ -341,14 +348,14 @@ def fit_hazards(rounds: Sequence[Round], table: Counts, public: PublicRows, *, n
         for number in range(n_kinds):
             seen = [one.seen(number, baseline, along, centre) for one, centre in zip(rounds, around, strict=True)]
             now = coefficients[:, number : number + 1]
-            step = Step.of(seen, now, scales[number], public, typical, n_units=n_units)
+            step = Step.of(seen, now, scales[number], public, typical[number], n_units=n_units)
             scales[number] = step.scales
             coefficients[:, number] = step.coefficients[:, 0]
             along[:, number] += step.change
             short = short and step.is_short
             if number == 0:
                 information = Information(step.precision, step.scales[public.blocks], np.ones(1), 1.0)
-        baseline = baseline.matched(along, public.share_of_rows, wanted)
+        baseline = baseline.matched(along - public.constant * coefficients[-1], public.share_of_rows, wanted)
         if short:
             break
     return Centre(baseline, coefficients, information)
@@ -474,6 +481,20 @@ class SurvivalModel(ExplainedModel):
         part = (wanted - points[after]) / np.diff(points)[after]
         earlier = np.hstack([np.zeros((len(risks), 1)), risks])[:, after]
         return np.asarray(earlier + share[:, after] * before[:, after] * -np.expm1(-together[:, after] * part))
+
+    def predict_cells(self, X: Rows, ends: Sequence[float]) -> Floats:
+        """Return chances of each kind of event, then of a censoring, up to each of some ends of bins, then of neither.
+
+        Shape (n_rows, n_kinds * n_ends + 1). They add up to 1.
+        """
+        check_is_fitted(self, "coefficients_")
+        baseline = Baseline(np.vstack([self.hazards_[None], self.others_, self.censoring_[None]]))
+        relative = Centre(baseline, self.coefficients_).relative(bounded_features(X), whole=True)
+        fine, _ = baseline.chances(np.log(relative))
+        places = np.searchsorted(ends, self.ends_)[:, None] == np.arange(len(ends) + 1)
+        coarse = fine[:, :-1].reshape(len(fine), *baseline.hazards.shape) @ places
+        beyond = fine[:, -1] + coarse[:, :, -1].sum(axis=1)
+        return np.column_stack([coarse[:, :, :-1].reshape(len(fine), -1), beyond])
 
     def _hazards_of(self, X: Rows) -> Floats:
         """Return hazards of rows of each kind of event in each bin, shape (n_rows, n_events, n_bins)."""

@@ -307,11 +307,8 @@ class Layout:
 
     def release(self, edges: _Edges, total: Integers, noise: NoiseSource) -> NoisyHistograms:
         """Charge for the sum of the units' vectors, draw its noise, and return the noisy histograms."""
-        meter = release_meter(self.epsilon, self.delta)
-        # Holds the noise to the cost that `release_meter` states.
-        meter.renyi_costs()
-        sums = SumReleaser(relation=self.relation, meter=meter, noise=noise)
-        noisy, spread = sums.charge_and_draw(_QualitySum(len(self.histograms)), total, 1.0)
+        query = _QualitySum(len(self.histograms))
+        noisy, spread, meter = _drawn(query, total, noise, self.relation, self.epsilon, self.delta)
         return NoisyHistograms(
             layout=self,
             edges=edges,
@@ -360,8 +357,13 @@ class _QualitySum(SumQuery[tuple[Floats, float]]):
     """The sum of the held-back units' histograms. The module proves its sensitivity."""
 
     n_histograms: int
-    description = "the histogram of the student's probabilities by true class, on held-back units"
+    words: str = "the histogram of the student's probabilities by true class, on held-back units"
     unit = WHOLE_UNIT
+
+    @property
+    def description(self) -> str:
+        """What is released."""
+        return self.words
 
     @property
     def replacing(self) -> int:
@@ -528,6 +530,46 @@ def release_meter(epsilon: float, delta: float) -> SumsMeter:
     0.268
     """
     return SumsMeter([Group("held back", Budget(epsilon=epsilon, delta=delta))])
+
+
+def _drawn(
+    query: _QualitySum, total: Integers, noise: NoiseSource, relation: Relation, epsilon: float, delta: float
+) -> tuple[Floats, float, SumsMeter]:
+    """Charge for a sum, draw its noise, and return noisy cells, the deviation of their noise, and what was charged."""
+    meter = release_meter(epsilon, delta)
+    # Holds the noise to the cost that `release_meter` states.
+    meter.renyi_costs()
+    sums = SumReleaser(relation=relation, meter=meter, noise=noise)
+    return (*sums.charge_and_draw(query, total, 1.0), meter)
+
+
+def noise_of_histogram(epsilon: float, delta: float) -> float:
+    """Return the standard deviation of the noise on each cell of one histogram, in units, under replace-one."""
+    return _noise(epsilon, delta) * _sensitivity_of(1, Relation.REPLACE_ONE)
+
+
+def release_histogram(
+    words: str, total: Integers, noise: NoiseSource, *, epsilon: float, delta: float
+) -> tuple[Floats, float, SumsMeter]:
+    """Charge for one histogram of held-back units under replace-one, and draw its noise.
+
+    Parameters
+    ----------
+    words : str
+        What is released.
+    total : ndarray of int
+        The exact sum of the units' vectors, each at most one in one cell, in multiples of ``1 / WHOLE_UNIT``. Private.
+    noise : NoiseSource
+        Where noise comes from.
+    epsilon, delta : float
+        Budget of a held-back unit.
+
+    Returns
+    -------
+    tuple of ndarray, float and SumsMeter
+        Noisy cells in units, the standard deviation of their noise, and what was charged.
+    """
+    return _drawn(_QualitySum(1, words), total, noise, Relation.REPLACE_ONE, epsilon, delta)
 
 
 def pairs_inside(public: Floats, edges: Floats) -> Floats:

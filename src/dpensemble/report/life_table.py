@@ -308,11 +308,41 @@ def risk_lines(record: RunRecord) -> Iterator[str]:
     for time in table["at"]:
         yield f"By {_when(table, time)}: {_of_all(table, time)}; {_rows_by(table, time)}."
     yield from _ends(table)
-    yield _NOT_MEASURED
+    yield from _measured(record) or [_NOT_MEASURED]
     yield "Intervals are 95% bands for the population, and include the noise."
 
 
 _NOT_MEASURED = "Nobody measured how well these risks order people."
+
+
+def _measured(record: RunRecord) -> list[str]:
+    """Return how good the risks are on held-back units, in sentences, or nothing if nobody measured that."""
+    table = record.data[RISK]
+    score = table.get("score")
+    if score is None:
+        return []
+    own, order = score["integrated"], score["concordance"]
+    sentences = [
+        f"Of two of {score['units']:,} held-back {plural(record.unit)}, the one with the earlier event has the higher "
+        f"risk in {_band_of(order)} of pairs, and by a coin in 50%."
+    ]
+    if own is None:
+        return [*sentences, "Censoring hides the Brier score."]
+    better = own["better"]
+    return [
+        *sentences,
+        f"The Brier score up to {_when(table, score['until'])} is {_band_of(own['model'], 3)}, and for everybody alike "
+        f"{_band_of(own['alike'], 3)}: {better['value']:.3f} less ({better['low']:.3f} to {better['high']:.3f}).",
+    ]
+
+
+def _band_of(figure: RecordPart, decimals: int | None = None) -> str:
+    """Write a figure and its band, in per cent without decimals."""
+
+    def write(value: float) -> str:
+        return percent(value) if decimals is None else f"{value:.{decimals}f}"
+
+    return f"{write(figure['value'])} ({write(figure['low'])} to {write(figure['high'])})"
 
 
 def _of_all(table: RecordPart, time: float) -> str:
@@ -342,13 +372,13 @@ def summary_of_risk(record: RunRecord) -> dict[str, object]:
     """Return what the first screen shows in place of how often labels are right. All of it may be published."""
     table = record.data[RISK]
     time = table["at"][-1]
-    rows = _rows_by(table, time)
+    rows, held = _rows_by(table, time), f" and held-back {plural(record.unit)}" if "score" in table else ""
     return {
         "chart": _risk_chart(table),
         "verdict": f"By {_when(table, time)}, {rows}; {_of_all(table, time)}.",
-        "order": _NOT_MEASURED,
-        "source": "Computed from the published model, from public rows and from the released life table. The promise "
-        "covers these figures.",
+        "order": " ".join(_measured(record)) or _NOT_MEASURED,
+        "source": f"Computed from the published model, from public rows and from the released life table{held}. The "
+        "promise covers these figures.",
         "has_intervals": False,
     }
 
@@ -356,9 +386,9 @@ def summary_of_risk(record: RunRecord) -> dict[str, object]:
 def risk_not_for(record: RunRecord) -> list[str]:
     """Return what a student of risks must not be used for."""
     table, people = record.data[RISK], plural(record.unit)
+    order = "" if "score" in table else ", and nobody measured how well risks order people"
     return [
-        "Decisions about a person without somebody who checks them. A risk has no band here, and nobody measured how "
-        "well risks order people.",
+        f"Decisions about a person without somebody who checks them. A risk has no band here{order}.",
         "Statements about causes. The model shows only what goes together.",
         f"Times after {_when(table, table['bins'][-1])}, and {people}, places or times unlike the private ones.",
         "Single risks if two groups change places over time: hazards of two rows keep one ratio here.",
@@ -368,11 +398,16 @@ def risk_not_for(record: RunRecord) -> list[str]:
 
 def card_quality_of_risk(record: RunRecord) -> RecordPart:
     """Return the part of a model card about risks, all of which is released or follows from public rows."""
-    return {
-        "known_from": "a released life table, and public rows; nobody measured how well risks order people",
-        "measures": {},
-        "risk": dict(record.data[RISK]),
-    }
+    table = record.data[RISK]
+    known = {"known_from": "a released life table, and public rows; nobody measured how well risks order people"}
+    measured: dict[str, RecordPart] = {}
+    if score := table.get("score"):
+        known = {"known_from": f"{score['units']:,} held-back private {plural(record.unit)}, with noise"}
+        measured = {"concordance": score["concordance"]}
+        if own := score["integrated"]:
+            measured |= {"integrated_brier": own["model"], "integrated_brier_of_everybody_alike": own["alike"]}
+    bands = {"intervals": {name: [one["low"], one["high"]] for name, one in measured.items()}} if measured else {}
+    return known | bands | {"measures": {name: one["value"] for name, one in measured.items()}, "risk": dict(table)}
 
 
 def risk_section(record: RunRecord) -> RecordPart | None:
@@ -400,7 +435,55 @@ def risk_section(record: RunRecord) -> RecordPart | None:
         ],
         "ends": list(_ends(table)),
         "what": table["what"],
+        "score": _score_view(record),
     }
+
+
+def _score_view(record: RunRecord) -> RecordPart | None:
+    """Return what the page shows of the score on held-back units, or None without one."""
+    table = record.data[RISK]
+    score = table.get("score")
+    if score is None:
+        return None
+    last = score["times"][-1]["time"]
+    return {
+        "sentences": _measured(record),
+        "noise": number(score["sigma"], 3),
+        "limit": number(score["weight_limit"]),
+        "chart": _calibration_chart(table, score["times"][-1]),
+        "caption": f"Risk by {_when(table, last)}, by groups",
+        "rows": [
+            (
+                _when(table, one["time"]),
+                [
+                    percent(one["predicted"]),
+                    _band_of(one["observed"]),
+                    *(
+                        ["hidden by censoring"] * 2
+                        if one["brier"] is None
+                        else [_band_of(one["brier"][name], 3) for name in ("model", "alike")]
+                    ),
+                ],
+            )
+            for one in score["times"]
+        ],
+    }
+
+
+def _calibration_chart(table: RecordPart, at: RecordPart) -> Markup:
+    """Draw the observed share of each group over the mean risk of the group, with bands."""
+    words = Words("calibration-of-risks", f"Risks by {_when(table, at['time'])}", "mean risk of a group", "observed")
+    drawing = Drawing(words, 1, 1, height=320, left=58, right=26, bottom=52)
+    ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
+    drawing.axes(ticks, ticks)
+    drawing.line("limit", drawing.x(0), drawing.y(0), drawing.x(1), drawing.y(1))
+    sentences = []
+    for one in at["groups"]:
+        x, seen = drawing.x(one["predicted"]), one["observed"]
+        drawing.line("line main", x, drawing.y(seen["low"]), x, drawing.y(seen["high"]))
+        drawing.dot("main", x, drawing.y(seen["value"]))
+        sentences.append(f"mean risk {percent(one['predicted'])}, observed {_band_of(seen)}")
+    return drawing.svg(f"{'; '.join(sentences)}.")
 
 
 def _risk_chart(table: RecordPart) -> Markup:

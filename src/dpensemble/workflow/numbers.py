@@ -22,6 +22,7 @@ from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Rows
 from dpensemble.errors import InvalidParameterError
 from dpensemble.moments.numbers import NumberModel
+from dpensemble.quality.times import NoisyTimes
 from dpensemble.workflow.tables import Tables
 
 #: Coverage of intervals that nobody chose.
@@ -127,8 +128,10 @@ def columns_of(student: object) -> type[NumberColumns] | type[RiskColumns] | Non
     return next((kind for method, kind in _BY_METHOD.items() if hasattr(student, method)), None)
 
 
-def risk_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:
-    """Return the entry of a record's data about risks: the released life table, and risks of public rows."""
+def risk_facts(
+    fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows], released: NoisyTimes | None = None
+) -> dict[str, object]:
+    """Return entries of a record's data: the released life table, risks of public rows, and the released quality."""
     if tables.times is None:
         return {}
     columns = RiskColumns().of(fitted.student_, transform(tables.X_public))
@@ -136,7 +139,10 @@ def risk_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame],
     low, median, high = np.quantile(risks, _OF_PREDICTIONS, axis=0)
     named = {"mean": risks.mean(axis=0), "low": low, "median": median, "high": high}
     rows = {name: values.tolist() for name, values in named.items()}
-    return {"risk": fitted.life_table_.to_dict() | tables.times.declared.facts() | {"public": rows}}
+    facts = fitted.life_table_.to_dict() | tables.times.declared.facts() | {"public": rows}
+    if released is None:
+        return {"risk": facts}
+    return {"risk": facts | {"score": released.figures()}, "held_back": released.layout.n_units}
 
 
 def number_facts(fitted: Rows, tables: Tables, transform: Callable[[pd.DataFrame], Rows]) -> dict[str, object]:

@@ -5,6 +5,7 @@ The fit and the score on held-back units together are one charge.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -16,33 +17,59 @@ from numpy.typing import NDArray
 from dpensemble._checks import real_between
 from dpensemble._entries import Floats, Integers, Rows
 from dpensemble._hide_private_rows import guard_private_rows
-from dpensemble._random import Stream, noise_source, public_entropy, seed_integer, seed_sequence
+from dpensemble._random import NoiseSource, Stream, noise_source, public_entropy, seed_integer, seed_sequence
 from dpensemble._spending import Spending, announce
 from dpensemble._units import number_units, units_or_none
 from dpensemble.errors import BudgetError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
+from dpensemble.methods.life_table import LifeTable
+from dpensemble.moments.survival import cells_of_times
 from dpensemble.quality.figures import PlainValues
 from dpensemble.quality.release import HeldRecords, Layout, NoisyHistograms, release_meter
 from dpensemble.quality.result import Costs, ReleasedQuality
+from dpensemble.quality.times import NoisyTimes, TimesLayout
 from dpensemble.relations import Relation
 from dpensemble.report.record import declared_noun, unit_noun
 from dpensemble.rows.arguments import BAD, class_ids_or_bad, sorted_classes, zeroes_bad
 from dpensemble.workflow.tables import Tables
+from dpensemble.workflow.targets import EVENT, TIME
 
 _FEWEST = 20
 # A figure needs no more units or records than this. Each unit is read separately.
 _MOST_UNITS, _MOST_RECORDS = 5_000, 100_000
-_ASSUMPTIONS = (
+_PLACES = (
     "Which units (or records) are held back follows from their places in the private table and a public seed. The "
-    "model learns nothing from them, and only a noisy histogram of the released student's probabilities for them is "
-    "published.",
-    "Neighbouring data sets list their units in the same order, each by its first record.",
+    "model learns nothing from them, and only a noisy histogram of the released student's {} for them is published."
 )
+_ORDER = "Neighbouring data sets list their units in the same order, each by its first record."
+_ASSUMPTIONS = (_PLACES.format("probabilities"), _ORDER)
+
+
+# What `Reader.held_back` does: rows for the student, and which of them are readable.
+_Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
+
+
+class HeldBack(ABC):
+    """Private records that are not used for training, never to be published, and the public cells for them."""
+
+    #: What the guarantee of a score assumes.
+    assumptions: tuple[str, ...] = _ASSUMPTIONS
+
+    @abstractmethod
+    def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
+        """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
+
+        For runs whose bad records raise errors.
+        """
+
+    @abstractmethod
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> Rows:
+        """Release histograms of a fitted model, at the epsilon and delta of the model's guarantee."""
 
 
 @dataclass(frozen=True, eq=False)
-class HeldBack:
-    """Private records that are not used for training, never to be published, and the public cells for them.
+class _HeldLabels(HeldBack):
+    """Records with labels.
 
     `groups` has the place of each record's group in each column. `required` are thresholds that must be edges of bins.
     """
@@ -56,17 +83,9 @@ class HeldBack:
     layout: Layout
     required: tuple[float, ...]
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee of a score assumes."""
-        return _ASSUMPTIONS
-
     @guard_private_rows()
     def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
-        """Raise for a held-back record that a fit would refuse, because the score comes after the charge.
-
-        For runs whose bad records raise errors.
-        """
+        """Raise for a label that is not declared, or a row that cannot be read."""
         known = sorted_classes(classes)
         if (class_ids_or_bad(known, self.y.to_numpy()) == BAD).any():
             raise DataError("a held-back record has a label that is not among classes: declare every possible label.")
@@ -74,6 +93,88 @@ class HeldBack:
             read(self.X)
         except DataError as error:
             raise DataError(f"among the held-back records, {error}") from None
+
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> NoisyHistograms:
+        """Release the histograms of probabilities, decisions and groups."""
+        stated, classes = model.result_.guarantee, model.result_.classes
+        # Without public rows, bins do not depend on the model.
+        expected = None if public is None else model.predict_proba(public)
+        layout = replace(self.layout, epsilon=stated.epsilon, delta=stated.delta)
+        if expected is not None and len(expected):
+            layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(self.required)))
+        edges = layout.edges(expected, self.required)
+        layout = edges.fitted(layout)
+        probable, readable = self._probabilities(model, read)
+        ids = class_ids_or_bad(classes, self.y.to_numpy())
+        records = HeldRecords(
+            probabilities=probable,
+            truth=np.maximum(ids, 0),
+            groups=self.groups,
+            unit_of=self.unit_of,
+            n_units=self.n_units,
+            # A record with an undeclared label adds nothing, or was refused by `require_scorable`.
+            usable=(ids != BAD) & readable,
+        )
+        total = records.exact_total(layout, edges)
+        announce(model.result_.design.groups)
+        return layout.release(edges, total, noise)
+
+    def _probabilities(self, model: Rows, read: _Read) -> tuple[Floats, NDArray[np.bool_]]:
+        if not self.by_unit:
+            rows, readable = read(self.X)
+            return model.predict_proba(rows), readable
+        # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
+        probabilities, readable = np.empty((len(self.X), len(model.result_.classes))), np.empty(len(self.X), dtype=bool)
+        order = np.argsort(self.unit_of, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(self.unit_of[order])) + 1):
+            rows, readable[places] = read(self.X.iloc[places])
+            probabilities[places] = model.predict_proba(rows)
+        return probabilities, readable
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldTimes(HeldBack):
+    """Records with times until an event: one of each unit, in the order of units.
+
+    It is the record of the unit's first event, or without events that of the last time.
+    """
+
+    X: pd.DataFrame
+    cells: Integers
+    layout: TimesLayout
+    assumptions = (_PLACES.format("risks"), _ORDER)
+
+    @classmethod
+    @guard_private_rows()
+    def of(cls, model: Rows, X: pd.DataFrame, y: Rows, unit_of: Integers, layout: TimesLayout) -> _HeldTimes:
+        """Return one record of each unit, and the place of its end, `BAD` for a record that cannot be read."""
+        declared = LifeTable(model.bins, events=model.events, censored=model.censored, competing=model.competing)
+        times = declared.checked_rows(y[TIME], y[EVENT])
+        until, good = times.table["time"].to_numpy(), times.targets != BAD
+        kinds = np.where(good, times.targets, 0)
+        # Bytes of ranks are in order of their numbers.
+        first, second = times.ranks.view(">u8").T
+        order = np.lexsort((second, first, unit_of))
+        rows = order[np.unique(unit_of[order], return_index=True)[1]]
+        own = np.minimum(kinds[rows], layout.n_kinds)
+        cells = cells_of_times(np.array(layout.ends), until[rows], own, n_events=layout.n_kinds)
+        return cls(X.iloc[rows].reset_index(drop=True), np.where(good[rows], cells, BAD), layout)
+
+    def require_scorable(self, read: _Read, classes: Sequence[object]) -> None:
+        """Do nothing: a bad record with times adds zeros."""
+
+    def released(self, model: Rows, read: _Read, public: Rows, noise: NoiseSource) -> NoisyTimes:
+        """Release the histogram of risks by time and kind of the end."""
+        stated = model.result_.guarantee
+        layout = replace(self.layout, epsilon=stated.epsilon, delta=stated.delta)
+        chances = model.student_[-1].predict_cells(model.student_[:-1].transform(public), layout.ends)
+        groups = layout.groups(model.predict_risk(public, layout.ends), chances)
+        # Each unit has one row at a place of its own, so no unit's risk depends on the rows of others.
+        rows, readable = read(self.X)
+        own = model.predict_risk(rows, layout.ends[-1])
+        total = layout.exact_total(groups, own, np.where(readable, self.cells, BAD))
+        announce(model.result_.design.groups)
+        return layout.release(groups, total, noise)
 
 
 def _positive_place(classes: Sequence[object], positive_class: str | None, costs: Costs | None) -> int:
@@ -110,7 +211,8 @@ class _Choice:
     unit_of: Integers
     by_unit: bool
     chosen: NDArray[np.bool_]
-    layout: Layout
+    #: A `Layout`, or a `TimesLayout` for times.
+    layout: Rows
     required: tuple[float, ...]
 
     @property
@@ -126,7 +228,6 @@ def _choose(
     share = real_between("holdout_score", share, 0.0, 0.5)
     settings = model.get_params(deep=False)
     _require_possible(tables, model.name, settings | {"analysis": model.analysis})
-    positive = _positive_place(tables.classes, positive_class, costs)
     unit_of, by_unit = _numbers(tables)
     n_units = int(unit_of.max()) + 1
     n_held = min(int(share * n_units), _MOST_UNITS if by_unit else _MOST_RECORDS)
@@ -138,15 +239,21 @@ def _choose(
     required = (0.5,) if costs is None else (0.5, costs.threshold)
     # That of the fit, which counts the units that are not held back.
     n_public = None if by_unit and zeroes_bad(model) else n_units - n_held
-    layout = Layout.planned(
-        _class_names(tables.classes),
-        n_held,
-        settings["epsilon"],
-        Budget.of(settings["epsilon"], settings["delta"], n_public).delta,
-        positive=positive,
-        groups=tables.groups,
-        required=len(set(required)),
-    )
+    cost = settings["epsilon"], Budget.of(settings["epsilon"], settings["delta"], n_public).delta
+    layout: Layout | TimesLayout
+    if tables.times is None:
+        layout = Layout.planned(
+            _class_names(tables.classes),
+            n_held,
+            *cost,
+            positive=_positive_place(tables.classes, positive_class, costs),
+            groups=tables.groups,
+            required=len(set(required)),
+        )
+    else:
+        declared = tables.times.declared
+        n_kinds = 2 if len(declared.competing) else 1
+        layout = TimesLayout.planned(declared.bins, declared.shown_times, n_kinds, n_held, *cost)
     seed = seed_sequence(public_entropy(model.random_state), Stream.SPLIT)
     chosen = np.zeros(n_units, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(n_units)[:n_held]] = True
@@ -166,10 +273,13 @@ def hold_back(
         X, y = tables.X_private[held], tables.y_private[held]
         entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[held]
         rest = _part(tables, ~held)
-    back = HeldBack(
+    unit_of = np.unique(choice.unit_of[held], return_inverse=True)[1]
+    if tables.times is not None:
+        return rest, _HeldTimes.of(model, X, y, unit_of, choice.layout)
+    back = _HeldLabels(
         X=X,
         y=y,
-        unit_of=np.unique(choice.unit_of[held], return_inverse=True)[1],
+        unit_of=unit_of,
         n_units=int(choice.chosen.sum()),
         by_unit=choice.by_unit,
         groups=tables.group_places(entries),
@@ -205,6 +315,11 @@ def _require_possible(tables: Tables, name: str, settings: Mapping[str, object])
     if tables.budgets is not None:
         raise InvalidParameterError(
             "holdout_score cannot be used when records have their own budgets: give test rows (--test) instead."
+        )
+    if tables.stream is not None and tables.times is not None:
+        raise InvalidParameterError(
+            "holdout_score requires all records in memory where risks are predicted, but they are read in blocks: "
+            "leave it out."
         )
     if tables.stream is not None and tables.stream.placed is None:
         raise InvalidParameterError(
@@ -266,52 +381,13 @@ def _score_of(fit: Spending) -> Spending:
     return replace(fit, find_cost=lambda: release_meter(fit.epsilon, fit.delta).renyi_costs()[0])
 
 
-# What `Reader.held_back` does: rows for the student, and which of them are readable.
-_Read = Callable[[pd.DataFrame], tuple[Rows, NDArray[np.bool_]]]
-
-
 @guard_private_rows()
-def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore | None = None) -> NoisyHistograms:
+def scored(model: Rows, held: HeldBack, read: _Read, public: Rows, paid: WithScore | None = None) -> Rows:
     """Release histograms of a fitted model on held-back records, at the epsilon and delta of the model's guarantee."""
-    stated, classes = model.result_.guarantee, model.result_.classes
+    stated, seed = model.result_.guarantee, model.insecure_release_seed
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
-    # Without public rows, bins do not depend on the model.
-    expected = None if public is None else model.predict_proba(public)
-    layout = replace(held.layout, epsilon=stated.epsilon, delta=stated.delta)
-    if expected is not None and len(expected):
-        layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
-    edges = layout.edges(expected, held.required)
-    layout = edges.fitted(layout)
-    probable, readable = _probabilities(model, held, read)
-    ids = class_ids_or_bad(classes, held.y.to_numpy())
-    records = HeldRecords(
-        probabilities=probable,
-        truth=np.maximum(ids, 0),
-        groups=held.groups,
-        unit_of=held.unit_of,
-        n_units=held.n_units,
-        # A record with an undeclared label adds nothing, or was refused by `require_scorable`.
-        usable=(ids != BAD) & readable,
-    )
-    total = records.exact_total(layout, edges)
-    seed = model.insecure_release_seed
-    noise = noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT))
-    announce(model.result_.design.groups)
-    return layout.release(edges, total, noise)
-
-
-def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
-    if not held.by_unit:
-        rows, readable = read(held.X)
-        return model.predict_proba(rows), readable
-    # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
-    order = np.argsort(held.unit_of, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
-        rows, readable[places] = read(held.X.iloc[places])
-        probabilities[places] = model.predict_proba(rows)
-    return probabilities, readable
+    return held.released(model, read, public, noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT)))
 
 
 # Bins of the histograms of groups, without noise.
@@ -348,9 +424,10 @@ class QualityRequest:
         noun = None if unit_name is None else declared_noun(unit_name, tables.unit_column)
         return choice.layout.sentence(unit_noun("unit" if choice.by_unit else "record", tables.unit_column, noun))
 
-    def _require_no_labels(self, groups: object) -> None:
+    def _require_no_labels(self, groups: object, *, of_times: bool) -> None:
         """Raise for what is about labels, where none are predicted."""
-        asked = {"holdout_score": self.share, "costs": self.costs, "positive_class": self.positive_class}
+        asked: dict[str, object] = {"costs": self.costs, "positive_class": self.positive_class}
+        asked |= {} if of_times else {"holdout_score": self.share}
         for name, value in (asked | {"groups": groups or None}).items():
             if value is not None:
                 raise InvalidParameterError(
@@ -368,7 +445,7 @@ class QualityRequest:
     def check(self, tables: Tables) -> None:
         """Raise for a request that these tables cannot serve."""
         if not tables.classes:
-            self._require_no_labels(tables.groups)
+            self._require_no_labels(tables.groups, of_times=tables.times is not None)
             return
         _positive_place(tables.classes, self.positive_class, self.costs)
         if tables.groups and self.share is None and tables.X_test is None:

@@ -32,7 +32,6 @@ from dpensemble.engine.voting import PrivateDiagnostics
 from dpensemble.errors import AccountingError, DataError, InvalidParameterError
 from dpensemble.guarantee import Budget
 from dpensemble.persistence import require_savable
-from dpensemble.quality.release import NoisyHistograms
 from dpensemble.relations import Relation
 from dpensemble.report import RunRecord
 from dpensemble.report.record import PrivateRecord, declared_noun
@@ -280,8 +279,8 @@ def _outcome(prepared: Prepared, diagnostics: PrivateDiagnostics, equal: _EqualR
         if tables.classes:
             score = quality_facts(tables, prepared.model, prepared.reader.transform, prepared.asked, released)
         else:
-            facts_of = number_facts if tables.times is None else risk_facts
-            score = facts_of(prepared.model, tables, prepared.reader.transform)
+            about = prepared.model, tables, prepared.reader.transform
+            score = number_facts(*about) if tables.times is None else risk_facts(*about, released)
         measured = _measured(prepared, baseline=wanted.baseline)
         facts = _label_facts(prepared)
     with progress_bar("Certifying the release", None):
@@ -448,9 +447,7 @@ def _fit(run: Prepared) -> PrivateDiagnostics:
     return diagnostics
 
 
-def _certified(
-    model: Any, released: NoisyHistograms | None, *, asked: bool
-) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+def _certified(model: Any, released: Rows, *, asked: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return a certificate of what was released, or None and the reason why a requested certificate is missing."""
     if not asked and model.result_.voted:
         return None, ()
@@ -461,7 +458,7 @@ def _certified(
         return None, (f"no certificate was written: {error}",)
 
 
-def _released_histograms(run: Prepared) -> NoisyHistograms | None:
+def _released_histograms(run: Prepared) -> Rows:
     """Return the noisy histograms of held-back units, or None if there are none."""
     if run.held is None:
         return None
