@@ -149,8 +149,8 @@ STRUCTURE = {
     # classes, the design, and the model. Seventeen are runs about times: their target, columns of risks, and the page.
     # Fourteen are what a party reads of the terms, and what a client and a service of messages share with those of
     # answers. One is the link of a record to a fit, and three are what explains numbers, and weighs
-    # them, as it does classes.
-    "names used across modules": 1088,
+    # them, as it does classes. Two are numbers over several sites: the steps of a number, and its range in the terms.
+    "names used across modules": 1090,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

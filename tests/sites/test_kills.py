@@ -21,7 +21,7 @@ from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
 from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
-from tests.sites.hospitals import Hospitals
+from tests.sites.hospitals import Hospitals, priced
 
 ATTEMPTS = 20
 SITE, COORDINATOR = "h0", "coordinator"
@@ -381,6 +381,13 @@ def test_the_kills_are_200():
 def test_a_party_killed_at_every_step(tmp_path, killer, monkeypatch, name):
     victim, steps, relation = KILLS[name]
     kill_at_all(tmp_path, killer, monkeypatch, victim, steps, relation=relation)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rows", "number"), [(priced, 2), (priced, 3), (priced, 7)])
+def test_a_site_killed_at_every_step_of_a_sum_of_another_kind(tmp_path, killer, monkeypatch, rows, number):
+    # Of a number: counts of the target, clipped residuals, and counts of residuals.
+    kill_at_all(tmp_path, killer, monkeypatch, SITE, at_sum(number), rows=rows)
 
 
 def forked(act):

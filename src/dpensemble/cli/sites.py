@@ -17,6 +17,7 @@ from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.sites import HTTPMessages, SiteRun
 from dpensemble.sites.demo import Demo
 from dpensemble.sites.web import SharedBox
+from dpensemble.workflow.targets import parsed_range
 
 # Bytes of a file with a key, at most.
 _LONGEST_KEY = 4096
@@ -36,6 +37,7 @@ def new(given: dict[str, JSON]) -> None:
         "statistics": tuple(parts_of(given["statistics"]) or ()),
         "rounds": given["rounds"],
     }
+    settings |= _predicted(given)
     if given["delta"] is not None:
         settings["delta"] = given["delta"]
     if most is not None:
@@ -52,7 +54,6 @@ def new(given: dict[str, JSON]) -> None:
             public=given["public"],
             declared_columns=given["declared_columns"],
             sites=parts_of(given["sites"]) or (),
-            classes=split_names(given["classes"]),
             target=given["target"],
             **settings,
         )
@@ -64,6 +65,19 @@ def new(given: dict[str, JSON]) -> None:
         ],
         given["as_json"],
     )
+
+
+def _predicted(given: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the terms about what is predicted: labels, or a number in a range."""
+    if (given["classes"] is None) is (given["range"] is None):
+        raise InvalidParameterError(
+            "--classes or --range must be given, and not both: labels have classes, and a number has a range.",
+            parameter="classes",
+        )
+    if given["range"] is None:
+        return {"classes": split_names(given["classes"])}
+    declared = parsed_range(given["range"])
+    return {"range": (declared.low, declared.high)}
 
 
 def join(given: dict[str, JSON]) -> None:

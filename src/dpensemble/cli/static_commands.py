@@ -324,8 +324,11 @@ def sites_new(
     messages: _Messages,
     own: _Own,
     sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
-    classes: Annotated[str, option(DATA, "All possible labels. Required.")],
     target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    classes: Annotated[str | None, option(DATA, "All possible labels.")] = None,
+    range: Annotated[
+        str | None, option(DATA, "Of a number, in place of --classes: 0,500000.", metavar="LOW,HIGH")
+    ] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the private columns.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,

@@ -238,7 +238,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
 
             of_whom = (units, public_units, fewest_units)
             y = arguments.required(y)
-            steps = _NumberSteps.in_memory(self, rows, X, y, check, of_whom, personal_epsilons=personal_epsilons)
+            steps = NumberSteps.in_memory(self, rows, X, y, check, of_whom, personal_epsilons=personal_epsilons)
             self.result_ = run_steps(steps)
             rows.publish(self)
         return self
@@ -275,7 +275,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
             given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
             records, public, whose = records_of_blocks(self, *given, number=declared)
             n_units = integer_between("n_records", records.n_units, 1, 2**40)
-            self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, n_units, fewest_units))
+            self.result_ = run_steps(NumberSteps.of(self, records, public, whose, n_units, fewest_units))
             rows.publish(self)
         return self
 
@@ -488,7 +488,7 @@ class OneMapSteps(MomentsSteps):
         return "a linear function of the features, from released moments"
 
 
-class _NumberSteps(OneMapSteps):
+class NumberSteps(OneMapSteps):
     """The steps of `LabelMomentsRegressor`."""
 
     #: Chosen on sixteen tables that no figure is reported for.

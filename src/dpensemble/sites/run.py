@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
+from dpensemble._entries import Rows
 from dpensemble._files import JSON, read_json
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import other_versions, versions
@@ -24,11 +25,9 @@ from dpensemble.certificates import certificate_of_sites
 from dpensemble.engine.run import require_account, run_steps
 from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget, Guarantee
-from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps
 from dpensemble.persistence import save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
-from dpensemble.rows.arguments import sorted_classes
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.sites.charges import Journal, Payer
 from dpensemble.sites.exchange import (
@@ -51,7 +50,7 @@ from dpensemble.sites.messages import (
     first_of,
     require_cryptography,
 )
-from dpensemble.sites.sums import Shared, SharedSteps
+from dpensemble.sites.sums import Shared
 from dpensemble.sites.tables import PUBLIC_FILE, PartyTables, PublicRows
 from dpensemble.sites.terms import COORDINATOR, RunTerms
 from dpensemble.workflow.disk import replace_own_file
@@ -83,7 +82,7 @@ class SiteRun:
         What the sites agree on.
     fingerprint : str
         Of this party's long-term key. Read it to the other sites by telephone.
-    model_ : LabelMomentsClassifier
+    model_ : LabelMomentsClassifier or LabelMomentsRegressor
         The fitted model, after `run`.
     guarantee_ : Guarantee
         Privacy of the run, after `run`.
@@ -97,7 +96,7 @@ class SiteRun:
     >>> hospital.run(private="patients.csv").model_.predict(rows)  # doctest: +SKIP
     """
 
-    model_: LabelMomentsClassifier
+    model_: Rows
     guarantee_: Guarantee
     certificate_: dict[str, JSON]
 
@@ -118,7 +117,7 @@ class SiteRun:
         self._post.keys[COORDINATOR] = coordinator
         self._journal = Journal(self._own / _JOURNAL)
         self._exchange: SiteExchange | CoordinatorExchange | None = None
-        self._tables = PartyTables(self.terms, self._transport, self._own)
+        self._tables = PartyTables.of(self.terms, self._transport, self._own)
         self._payer: Payer
 
     @classmethod
@@ -130,7 +129,6 @@ class SiteRun:
         public: Path | str | pd.DataFrame | None = None,
         declared_columns: Path | str | Mapping[str, Sequence[JSON]] | None = None,
         sites: Sequence[str],
-        classes: Sequence[JSON],
         target: str,
         **settings: JSON,
     ) -> SiteRun:
@@ -145,15 +143,15 @@ class SiteRun:
         declared_columns : path or mapping, optional
             The range or the categories of each column, if no rows are public: a mapping as for
             `LabelMomentsClassifier`, or a file of JSON. The terms contain them. They must not depend on private rows.
-        sites, classes, target, **settings
-            As for `RunTerms`.
+        sites, target, **settings
+            As for `RunTerms`: `classes`, or the `range` of a number, are among them.
         """
         require_cryptography()
         transport = _transport(messages, Path(own))
         if arrived(transport, file_name("terms", COORDINATOR), 2**30) is not None:
             raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
         content = None if public is None else _public_bytes(public)
-        given = {"sites": sites, "classes": classes, "target": target, **settings}
+        given = {"sites": sites, "target": target, **settings}
         columns = _declared(declared_columns, given)
         terms = RunTerms.of(public=content, declared_columns=columns, **given)
         secret = SigningKey.new_secret()
@@ -403,18 +401,12 @@ class SiteRun:
 
     def _fit(self, public: PublicRows, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Open the number of units and all sums, and store what follows from them."""
-        method, relation = public.method, Relation(self.terms.relation)
-        total = float(max(len(public.table), 1))
-        if relation is Relation.REPLACE_ONE:
-            total = float(self._count(exchange))
-        has_units = self.terms.unit is not None
-        n_units = int(total) if relation is Relation.REPLACE_ONE else 1
-        budget, rule = MomentsSteps.budget_of(method, n_units, None, has_units=has_units)
-        records = public.example if self._tables.site is None else self._tables.site.records
-        classes = sorted_classes(method.classes)
-        steps = SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
-        steps.shared = Shared(exchange, self._payer, public.example)
-        method.result_ = run_steps(steps)
+        total, units = float(max(len(public.table), 1)), float(sum(self.terms.most_units))
+        if Relation(self.terms.relation) is Relation.REPLACE_ONE:
+            total = units = float(self._count(exchange))
+        shared = Shared(exchange, self._payer, public.example, units)
+        method = public.method
+        method.result_ = run_steps(self._tables.steps(public, total, shared))
         public.rows.publish(method)
         # The last key of this process.
         exchange.attempt = None
@@ -426,7 +418,7 @@ class SiteRun:
         own = 0 if self._tables.site is None else self._tables.site.n_units
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
-    def _store(self, method: LabelMomentsClassifier, exchange: SiteExchange | CoordinatorExchange) -> None:
+    def _store(self, method: Rows, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Keep the model, its guarantee and certificate, and write them."""
         payer = self._payer
         charges = payer.public_charges()

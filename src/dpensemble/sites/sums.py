@@ -28,11 +28,15 @@ from dpensemble.sites.terms import COORDINATOR
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Where the sums of a run with several sites come from, and who pays. `example` is a public row as a record."""
+    """Where the sums of a run with several sites come from, and who pays.
+
+    `example` is a public row as a record. `units` are those of all sites, or the most that there may be.
+    """
 
     exchange: SiteExchange | CoordinatorExchange
     payer: Payer
     example: CheckedRecords
+    units: float
 
     @property
     def place(self) -> int:
@@ -61,7 +65,6 @@ class SharedSource(MomentsSource):
         require_no_wrap(exchange.noise, variance)
         example = exact_total(self.like, query, 0)[0]
         shape = example.shape
-        units = total_weight if first else float(sum(exchange.terms.most_units))
         spread = float(np.sqrt(float(exchange.noise.opened(variance))))
         coming = coming_sum(query, number, example.astype(np.float64) / WHOLE)
         site = shared.place
@@ -72,7 +75,7 @@ class SharedSource(MomentsSource):
             self.same.require(records)
             return sums.charge_and_draw_part(query, total, share, site=site)
 
-        entries = exchange.open(coming, query, spread, units, contribute)
+        entries = exchange.open(coming, query, spread, shared.units, contribute)
         charged = exchange.noise.charged(variance)
         shared.payer.opened(number, {"sigma": sigma, "variance": charged, "entries": len(entries)})
         return read_sum(sums, query, entries, share, total_weight, shape)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
+from dpensemble._entries import Rows
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.methods.label_moments import LabelMomentsClassifier, row_check
+from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor, NumberSteps
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.relations import Relation
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
-from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.checked import RowCheck, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.sites.messages import SitesError, Transport, public_file
+from dpensemble.sites.sums import Shared, SharedSteps
 from dpensemble.sites.terms import RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
@@ -46,7 +51,7 @@ class PublicRows:
     the shape of a sum.
     """
 
-    method: LabelMomentsClassifier
+    method: Rows
     rows: PreparedRows
     table: pd.DataFrame
     units: PublicUnits
@@ -54,7 +59,7 @@ class PublicRows:
 
 
 class PartyTables:
-    """The tables of one party, read as the terms state.
+    """The tables of one party, read as the terms state, and the steps that release sums of them. For labels.
 
     Parameters
     ----------
@@ -71,6 +76,14 @@ class PartyTables:
         Records of the site, after `read_private`. A coordinator has none. Private.
     """
 
+    _steps: ClassVar[type[SharedSteps]] = SharedSteps
+
+    @staticmethod
+    def of(terms: RunTerms, transport: Transport, own: Path) -> PartyTables:
+        """Return the tables of a party for what the terms release."""
+        kind = PartyTables if terms.number is None else _NumberTables
+        return kind(terms, transport, own)
+
     def __init__(self, terms: RunTerms, transport: Transport, own: Path) -> None:
         self._terms, self._transport, self._own = terms, transport, own
         self.site: SiteRecords | None = None
@@ -83,11 +96,10 @@ class PartyTables:
             tables = self._read(private)
             method = self._estimator(tables)
             rows = PreparedRows(method, self._public_of(tables))
-            # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
-            labels = tables.y_private.astype(object)
-            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), labels, rows.X_public)
+            targets = self._targets(tables)
+            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), targets, rows.X_public)
             owners = Owners.of(tables.units, len(X), zeroes=True)
-            check = row_check(method, public, units=UnitsByPlace.of_owners(owners))
+            check = self._check(method, public, UnitsByPlace.of_owners(owners))
             self.site = SiteRecords(CheckedRecords.in_memory(X, y, check), owners.n_units)
             self._tables = tables
 
@@ -101,15 +113,47 @@ class PartyTables:
         method = self._estimator(tables)
         rows = PreparedRows(method, self._public_of(tables))
         rows.warn(None)
-        label = np.array([sorted_classes(method.classes)[0]])
+        label = self._example_target(method)
         public = arguments.public_table(method, rows.X_public)
         example = public.iloc[:1] if self._terms.declared_columns is None else self._made_up_rows(1)
         arguments.checked_tables(method, example, label, rows.X_public)
         numbers = public_unit_numbers(tables.public_units, len(public))
         units = PublicUnits(numbers, private=self._terms.unit is not None)
-        records = CheckedRecords.in_memory(example, label, row_check(method, public))
+        records = CheckedRecords.in_memory(example, label, self._check(method, public, None))
         self._public = PublicRows(method, rows, public, units, records)
         return self._public
+
+    def steps(self, public: PublicRows, total: float, shared: Shared) -> SharedSteps:
+        """Return the steps of this party. `total` is the number of units, or of public rows if the former is private.
+
+        A coordinator has no records, and takes the example in their place. It sends no sum of the example.
+        """
+        method = public.method
+        is_public = Relation(self._terms.relation) is Relation.REPLACE_ONE
+        has_units = self._terms.unit is not None
+        found = SharedSteps.budget_of(method, int(total) if is_public else 1, None, has_units=has_units)
+        records = public.example if self.site is None else self.site.records
+        steps = self._steps(method, records, public.table, self._classes(method), None, total, public.units, found)
+        steps.shared = shared
+        return steps
+
+    def _classes(self, method: Rows) -> Rows:
+        return sorted_classes(method.classes)
+
+    def _targets(self, tables: Tables) -> Rows:
+        """Return private targets as they are checked."""
+        # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
+        return tables.y_private.astype(object)
+
+    def _check(self, method: Rows, public: Rows, units: UnitsByPlace | None) -> RowCheck:
+        return row_check(method, public, units=units)
+
+    def _example_target(self, method: Rows) -> Rows:
+        return self._classes(method)[:1]
+
+    def _written_target(self) -> str:
+        """Return the target of made-up records as a file has it."""
+        return str(self._terms.classes[0])
 
     def _public_of(self, tables: Tables) -> pd.DataFrame | None:
         return tables.X_public if self._terms.declared_columns is None else None
@@ -129,7 +173,8 @@ class PartyTables:
         return TableFiles(
             private=private,
             target=terms.target,
-            classes=list(terms.classes),
+            classes=list(terms.classes) or None,
+            number=terms.number,
             unit=terms.unit,
             drop=terms.drop,
             **rows,
@@ -154,7 +199,7 @@ class PartyTables:
             table = self._made_up_rows(2)
             for name in terms.drop:
                 table[name] = "1"
-        table[terms.target] = str(terms.classes[0])
+        table[terms.target] = self._written_target()
         if terms.unit is not None:
             table[terms.unit] = "1"
         replace_own_file(path, table.to_csv(index=False))
@@ -165,7 +210,7 @@ class PartyTables:
         grid = declared_grid(self._terms.declared_columns)
         return grid.rows(np.zeros((n, len(grid.columns)), dtype=np.int64))
 
-    def _estimator(self, tables: Tables) -> LabelMomentsClassifier:
+    def _estimator(self, tables: Tables) -> Rows:
         terms = self._terms
         return LabelMomentsClassifier(
             classes=tables.classes,
@@ -178,3 +223,43 @@ class PartyTables:
             on_bad_record="zero",
             random_state=0,
         )
+
+
+class _NumberSteps(SharedSteps, NumberSteps):
+    """The steps of a number, with the sums of all sites."""
+
+
+class _NumberTables(PartyTables):
+    """The tables of one party whose target is a number in a declared range."""
+
+    _steps = _NumberSteps
+
+    def _estimator(self, tables: Tables) -> Rows:
+        del tables
+        terms = self._terms
+        low, high = terms.range or (None, None)
+        return LabelMomentsRegressor(
+            low,
+            high,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            relation=terms.relation,
+            on_bad_record="zero",
+        )
+
+    def _classes(self, method: Rows) -> Rows:
+        del method
+        return np.empty(0)
+
+    def _targets(self, tables: Tables) -> Rows:
+        return tables.y_private
+
+    def _check(self, method: Rows, public: Rows, units: UnitsByPlace | None) -> RowCheck:
+        return row_check(method, public, self._terms.number, units)
+
+    def _example_target(self, method: Rows) -> Rows:
+        return np.array([method.low])
+
+    def _written_target(self) -> str:
+        low, _ = self._terms.range or (0.0, 0.0)
+        return f"{low:.17g}"

@@ -18,8 +18,10 @@ from dpensemble.guarantee import Budget
 from dpensemble.moments.learning import statistics_of
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS
+from dpensemble.moments.residuals import NumberRange
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import MOST_SITES, SiteNoise, SiteSumsMeter, epsilon_at
+from dpensemble.workflow.targets import BOTH
 
 #: Name of the party that adds masked sums.
 COORDINATOR = "coordinator"
@@ -48,10 +50,12 @@ class RunTerms:
     most_units : tuple of int
         Most units of each site. Their sum is at most ``2**28``. A site with more units than that does not refuse, since
         a refusal would show its number.
+    target : str
+        Column of every private table that holds the label or the number.
     classes : tuple
         All possible labels.
-    target : str
-        Column of every private table that holds the label.
+    range : tuple of float, optional
+        The smallest and the largest number that can occur, if a number is predicted in place of a label.
     epsilon, delta : float
         Budget of a run in which no attempt is lost.
     colluding : int, default=1
@@ -83,13 +87,14 @@ class RunTerms:
 
     sites: tuple[str, ...]
     most_units: tuple[int, ...]
-    classes: tuple[JSON, ...]
     target: str
     epsilon: float
     delta: float
     public_digest: str | None
     versions: dict[str, str]
     run: str
+    classes: tuple[JSON, ...] = ()
+    range: tuple[float, ...] | None = None
     colluding: int = 1
     at_sites: int = 1
     attempts: int = 2
@@ -105,7 +110,7 @@ class RunTerms:
         real_between("epsilon", self.epsilon, 1e-3, 100.0)
         delta_of(self.delta)
         member("relation", self.relation, Relation)
-        declared_labels(list(self.classes))
+        self._check_target()
         statistics_of(list(self.statistics))
         integer_between("attempts", self.attempts, 1, 20)
         integer_between("at_sites", self.at_sites, 1, len(self.sites))
@@ -130,6 +135,32 @@ class RunTerms:
             )
         if self.declared_columns is not None:
             self._check_columns(self.declared_columns)
+
+    def _check_target(self) -> None:
+        if self.range is None:
+            declared_labels(list(self.classes))
+            return
+        if self.classes:
+            raise InvalidParameterError(BOTH, parameter="range")
+        if not isinstance(self.range, tuple) or len(self.range) != 2:
+            raise InvalidParameterError(
+                f"range={shown(self.range)} must be two numbers, the smallest and the largest that can occur.",
+                parameter="range",
+            )
+        NumberRange.of(*self.range)
+        given = {"rounds": self.rounds, "statistics": self.statistics, "declared_columns": self.declared_columns}
+        for name, value in given.items():
+            if value:
+                raise InvalidParameterError(
+                    f"{name} is for labels, and not for a number in a range: leave it out"
+                    + (", and give public rows." if name == "declared_columns" else "."),
+                    parameter=name,
+                )
+
+    @property
+    def number(self) -> NumberRange | None:
+        """The declared range, if a number is predicted."""
+        return None if self.range is None else NumberRange.of(*self.range)
 
     def _check_columns(self, columns: dict[str, JSON]) -> None:
         integer_between("number of declared_columns", len(columns), 1, MANY_COLUMNS)
@@ -182,8 +213,9 @@ class RunTerms:
         cls,
         *,
         sites: Sequence[str],
-        classes: Sequence[JSON],
         target: str,
+        classes: Sequence[JSON] = (),
+        range: Sequence[float] | None = None,
         public: bytes | None = None,
         declared_columns: Mapping[str, Sequence[JSON]] | None = None,
         epsilon: float = 1.0,
@@ -200,7 +232,8 @@ class RunTerms:
         return cls(
             sites=names,
             most_units=tuple(most),
-            classes=tuple(declared_labels(list(classes))),
+            classes=tuple(declared_labels(list(classes))) if range is None else tuple(classes),
+            range=None if range is None else tuple(range),
             target=target,
             epsilon=epsilon,
             delta=delta,
@@ -256,6 +289,9 @@ class RunTerms:
         if self.at_sites > 1:
             most = epsilon_at(GaussianCost(meter.mu**2), self.delta, sites=self.at_sites)
             lines.append(f"Epsilon {most:.3g} for a person with records at {self.at_sites} sites.")
+        if self.range is not None:
+            low, high = self.range
+            lines.append(f"{self.target!r} is a number from {low:g} to {high:g}, and numbers outside count as the end.")
         if self.declared_columns is not None:
             lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
         if self.relation == Relation.REPLACE_ONE.value:
