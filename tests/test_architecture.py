@@ -150,7 +150,8 @@ STRUCTURE = {
     # Fourteen are what a party reads of the terms, and what a client and a service of messages share with those of
     # answers. One is the link of a record to a fit, and three are what explains numbers, and weighs
     # them, as it does classes. Two are numbers over several sites: the steps of a number, and its range in the terms.
-    "names used across modules": 1090,
+    # Four are life tables over several sites: the steps of a life table, its rows, its page, and its curves in words.
+    "names used across modules": 1094,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

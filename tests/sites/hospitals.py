@@ -28,8 +28,19 @@ def priced(n, seed, *, target=True):
     return rows
 
 
+def timed(n, seed, *, target=True):
+    """Return times until an event, which are later with a drug. Some are beyond the horizon of `TIMED`."""
+    del target
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(["drug", "placebo"], n)
+    days, left = rng.exponential(np.where(arm == "drug", 90, 40)), rng.uniform(20, 150, n)
+    status = np.where(days <= left, rng.choice([1, 1, 2], n), 0)
+    return pd.DataFrame({"days": np.round(np.minimum(days, left), 1), "status": status, "arm": arm, "note": "x"})
+
+
 #: Terms for these rows.
 LABELLED = {"classes": ["no", "yes"], "target": "sick", "rounds": 1}
+TIMED = {"target": "status", "times": {"time": "days", "events": [1], "bins": [30, 60, 90], "competing": [2]}}
 PRICED = {"range": (0.0, 200.0), "target": "price"}
 
 #: Columns of the tables. Some records have other ages and kinds.
@@ -47,8 +58,8 @@ class Hospitals:
         self.tables = {name: rows(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
         for name, own in self.tables.items():
             own.to_csv(self.file(name), index=False)
-        given = {"epsilon": 2.0, **(LABELLED if rows is table else PRICED), **settings}
-        if "declared_columns" not in given:
+        given = {"epsilon": 2.0, **{table: LABELLED, priced: PRICED, timed: TIMED}[rows], **settings}
+        if "times" not in given and "declared_columns" not in given:
             given["public"] = self.public
         self.parties = {"coordinator": SiteRun.new(self.messages, root / "c", sites=self.names, **given)}
 

@@ -21,7 +21,7 @@ from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
 from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
-from tests.sites.hospitals import Hospitals, priced
+from tests.sites.hospitals import Hospitals, priced, timed
 
 ATTEMPTS = 20
 SITE, COORDINATOR = "h0", "coordinator"
@@ -164,7 +164,7 @@ def killer(monkeypatch):
         half_a_line,
     )
     around(masks, "masked", lambda *given: "the masks")
-    around(run_module, "save_classifier", lambda model, path: path.name)
+    around(tables_module, "save_classifier", lambda model, path: path.name)
     for module in (run_module, tables_module):
         around(module, "replace_own_file", lambda path, content: path.name)
     return killer
@@ -384,9 +384,9 @@ def test_a_party_killed_at_every_step(tmp_path, killer, monkeypatch, name):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("rows", "number"), [(priced, 2), (priced, 3), (priced, 7)])
+@pytest.mark.parametrize(("rows", "number"), [(priced, 2), (priced, 3), (priced, 7), (timed, 1)])
 def test_a_site_killed_at_every_step_of_a_sum_of_another_kind(tmp_path, killer, monkeypatch, rows, number):
-    # Of a number: counts of the target, clipped residuals, and counts of residuals.
+    # Of a number: counts of the target, clipped residuals, and counts of residuals. And the sum of a life table.
     kill_at_all(tmp_path, killer, monkeypatch, SITE, at_sum(number), rows=rows)
 
 

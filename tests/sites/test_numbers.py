@@ -130,8 +130,8 @@ def test_sites_agree_on_the_scale_the_centre_and_the_limit_of_a_round():
         ({"range": (5.0,)}, "must be two numbers"),
         ({"range": (0.0, float("nan"))}, "high"),
         ({"classes": ["no", "yes"]}, "only one of them can be given"),
-        ({"rounds": 2}, "rounds is for labels"),
-        ({"statistics": ["class-shares"]}, "statistics is for labels"),
+        ({"rounds": 2}, "rounds is not for a number in a range"),
+        ({"statistics": ["class-shares"]}, "statistics is not for a number in a range"),
         ({"public": None, "declared_columns": {"age": [0, 9]}}, "leave it out, and give public rows"),
     ],
 )

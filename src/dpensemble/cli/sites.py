@@ -17,7 +17,8 @@ from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.sites import HTTPMessages, SiteRun
 from dpensemble.sites.demo import Demo
 from dpensemble.sites.web import SharedBox
-from dpensemble.workflow.targets import parsed_range
+from dpensemble.workflow.life_tables import DeclaredLifeTable
+from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 # Bytes of a file with a key, at most.
 _LONGEST_KEY = 4096
@@ -42,11 +43,6 @@ def new(given: dict[str, JSON]) -> None:
         settings["delta"] = given["delta"]
     if most is not None:
         settings["most_units"] = [_whole(one) for one in most]
-    if (given["public"] is None) is (given["declared_columns"] is None):
-        raise InvalidParameterError(
-            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
-            parameter="public",
-        )
     with warnings_as_lines():
         run = SiteRun.new(
             given["messages"],
@@ -54,7 +50,6 @@ def new(given: dict[str, JSON]) -> None:
             public=given["public"],
             declared_columns=given["declared_columns"],
             sites=parts_of(given["sites"]) or (),
-            target=given["target"],
             **settings,
         )
     _print(
@@ -67,17 +62,53 @@ def new(given: dict[str, JSON]) -> None:
     )
 
 
+_OF_TIMES = ("event", "bins", "censored", "competing", "strata", "at", "time_unit")
+
+
 def _predicted(given: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the terms about what is predicted: labels, or a number in a range."""
-    if (given["classes"] is None) is (given["range"] is None):
+    """Return the terms about what is released: labels, a number in a range, or a life table."""
+    named = [name for name in ("classes", "range", "time") if given[name] is not None]
+    if len(named) != 1:
         raise InvalidParameterError(
-            "--classes or --range must be given, and not both: labels have classes, and a number has a range.",
+            "--classes, --range or --time must be given, and one of them only: labels have classes, a number has a "
+            "range, and a life table has times.",
             parameter="classes",
         )
+    if given["time"] is not None:
+        return _times(given)
+    if unused := [name for name in _OF_TIMES if given[name] is not None]:
+        raise InvalidParameterError(
+            f"{unused[0]} is for a life table: give --time, or leave it out.", parameter=unused[0]
+        )
+    if given["target"] is None:
+        raise InvalidParameterError("--target must be given: name the column to predict.", parameter="target")
+    if (given["public"] is None) is (given["declared_columns"] is None):
+        raise InvalidParameterError(
+            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
+            parameter="public",
+        )
     if given["range"] is None:
-        return {"classes": split_names(given["classes"])}
+        return {"target": given["target"], "classes": split_names(given["classes"])}
     declared = parsed_range(given["range"])
-    return {"range": (declared.low, declared.high)}
+    return {"target": given["target"], "range": (declared.low, declared.high)}
+
+
+def _times(given: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the terms about a life table."""
+    if given["event"] is None or given["bins"] is None or given["target"] is not None:
+        raise InvalidParameterError(
+            "--time goes with --event and --bins, and not with --target: give the column and the codes of the event, "
+            "such as died=1, and the end of each bin.",
+            parameter="time",
+        )
+    declared = DeclaredTimes.of_options(
+        given["time"],
+        given["event"],
+        given["bins"],
+        **{name: given[name] for name in ("censored", "competing", "at", "time_unit")},
+    )
+    own = {name: value for name, value in vars(declared).items() if name != "event"}
+    return {"target": declared.event, "times": own | {"strata": DeclaredLifeTable.strata_of(given["strata"] or ())}}
 
 
 def join(given: dict[str, JSON]) -> None:
@@ -109,7 +140,7 @@ def run(given: dict[str, JSON]) -> None:
             on_wait=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
         )
     summary = party.summary() | {"own": str(given["own"])}
-    words = [str(party.guarantee_), f"The model is in {Path(given['own']) / 'student.skops'}."]
+    words = [str(party.guarantee_), party.where_]
     _print(summary, words, given["as_json"])
 
 
@@ -126,7 +157,7 @@ def status(given: dict[str, JSON]) -> None:
         f"was charged for {len(seen['charges'])}.",
         *(f"Attempt {one} was lost by {', '.join(names)}." for one, names in seen["lost"].items()),
         *seen["problems"],
-        "The model is there." if seen["done"] else "The model is not there yet.",
+        "The result is there." if seen["done"] else "The result is not there yet.",
     ]
     _print(seen, words, given["as_json"])
 

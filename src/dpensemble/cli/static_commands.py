@@ -324,11 +324,23 @@ def sites_new(
     messages: _Messages,
     own: _Own,
     sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
-    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    target: Annotated[str | None, option(DATA, "Column to predict. Required, or --time.")] = None,
     classes: Annotated[str | None, option(DATA, "All possible labels.")] = None,
     range: Annotated[
         str | None, option(DATA, "Of a number, in place of --classes: 0,500000.", metavar="LOW,HIGH")
     ] = None,
+    time: Annotated[str | None, option(DATA, "Of a life table, in place of --target: column of times.")] = None,
+    event: Annotated[
+        str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
+    ] = None,
+    bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
+    censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
+    competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
+    strata: Annotated[
+        list[str] | None, option(DATA, "With --time: a column and its values.", metavar="COLUMN=VALUES")
+    ] = None,
+    at: Annotated[str | None, option(DATA, "With --time: ends of bins on the first screen.")] = None,
+    time_unit: Annotated[str | None, option(DATA, "With --time: what times count.", "--time-unit")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the private columns.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,

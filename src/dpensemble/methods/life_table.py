@@ -88,8 +88,8 @@ class _LifeTableResult(Result):
         return f"The life table has {len(self.student.ends)} bins and {len(strata) or 1} {curves}{of}."
 
 
-class _LifeTableSteps(Steps):
-    """The steps of `LifeTable`."""
+class LifeTableSteps(Steps):
+    """The steps of `LifeTable`. `records` are those of `records_of`."""
 
     stage: ClassVar[tuple[str, str]] = ("life table", "Releasing the life table")
     default_teacher: Rows = "each unit answers by itself"
@@ -97,19 +97,21 @@ class _LifeTableSteps(Steps):
     meter: SumsMeter
     _estimate: LifeTableEstimate
 
-    def __init__(self, method: LifeTable, rows: TimesAndEnds, owners: Owners, fewest_units: int | None) -> None:
+    def __init__(
+        self, method: LifeTable, records: CheckedRecords, found_budget: tuple[Budget, str], *, has_units: bool
+    ) -> None:
         super().__init__(method)
         self.ends, self.strata, self.kinds = checked_ends(method.bins), method.stratum_names, method.kinds_of_events
-        self.has_units = owners.units is not None
-        self.find_budget(owners.n_units, fewest_units, has_units=self.has_units)
-        units = rows.units(owners, 1 + len(self.kinds))
-        check = RowCheck(
-            TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True),
-            np.arange(self.n_classes),
-            True,
-            units,
-        )
-        self.records = CheckedRecords.in_memory(rows.table, rows.targets, check)
+        self.budget, self.delta_rule = found_budget
+        self.records, self.has_units = records, has_units
+
+    @staticmethod
+    def records_of(method: LifeTable, rows: TimesAndEnds, owners: Owners) -> CheckedRecords:
+        """Return checked records of times and ends."""
+        kinds, n_strata = 1 + len(method.kinds_of_events), len(method.stratum_names)
+        form = TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True)
+        check = RowCheck(form, np.arange(kinds * n_strata), True, rows.units(owners, kinds))
+        return CheckedRecords.in_memory(rows.table, rows.targets, check)
 
     @property
     def n_classes(self) -> int:
@@ -121,16 +123,20 @@ class _LifeTableSteps(Steps):
         self.design = self.method.design(self.budget)
         self.meter = self.design.meter()
 
-    def charge_and_release(self, advance: Callable[[float], None]) -> None:
-        """Charge for the table, and draw its noise."""
+    def _source(self) -> MomentsSource:
+        """Return the private records behind the map of times, and the releaser of their sum."""
         places = PlacesOfTimes(tuple(self.ends.tolist()))
         features = Features(places, zeroes_bad=True, n_features=len(self.ends) + 1, keeps=self.records.keeps)
-        self.source = MomentsSource(
+        return MomentsSource(
             blocks=SumsOfRecords(self.records, features),
             nonnegative=True,
             sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
             same=self.records.same,
         )
+
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for the table, and draw its noise."""
+        self.source = self._source()
         query = LifeTableSum(self.n_classes)
         noisy, spread = self.source.noisy_sum(query, 1.0, title="Life table")
         self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread, self.kinds)
@@ -347,7 +353,10 @@ class LifeTable(BaseEstimator):
             rows = self.checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
             owners = Owners.of(units, len(rows.targets), zeroes=True)
-            self.result_ = run_steps(_LifeTableSteps(self, rows, owners, fewest_units))
+            has_units = owners.units is not None
+            found = LifeTableSteps.budget_of(self, owners.n_units, fewest_units, has_units=has_units)
+            records = LifeTableSteps.records_of(self, rows, owners)
+            self.result_ = run_steps(LifeTableSteps(self, records, found, has_units=has_units))
         return self
 
     def _codes(self) -> NDArray[np.generic]:

@@ -26,7 +26,8 @@ from dpensemble.certificates import confirmed
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.sites.messages import SitesError
-from dpensemble.sites.run import CERTIFICATE, STUDENT
+from dpensemble.sites.run import CERTIFICATE
+from dpensemble.sites.tables import STUDENT
 from dpensemble.sites.terms import COORDINATOR
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.tables import Tables, adult_tables

@@ -25,7 +25,6 @@ from dpensemble.certificates import certificate_of_sites
 from dpensemble.engine.run import require_account, run_steps
 from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget, Guarantee
-from dpensemble.persistence import save_classifier
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
 from dpensemble.rows.checksums import RowChecksums
@@ -58,7 +57,7 @@ from dpensemble.workflow.table_files import TableFiles
 
 _OWN, _JOURNAL = "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
-STUDENT, CERTIFICATE, SUMMARY = "student.skops", "certificate.json", "summary.json"
+CERTIFICATE, SUMMARY = "certificate.json", "summary.json"
 
 
 class SiteRun:
@@ -82,12 +81,14 @@ class SiteRun:
         What the sites agree on.
     fingerprint : str
         Of this party's long-term key. Read it to the other sites by telephone.
-    model_ : LabelMomentsClassifier or LabelMomentsRegressor
+    model_ : LabelMomentsClassifier, LabelMomentsRegressor or LifeTable
         The fitted model, after `run`.
     guarantee_ : Guarantee
         Privacy of the run, after `run`.
     certificate_ : dict
         What ``dpensemble verify`` checks, after `run`.
+    where_ : str
+        Where the result is, after `run`, and the curves of a life table in sentences.
 
     Examples
     --------
@@ -99,6 +100,7 @@ class SiteRun:
     model_: Rows
     guarantee_: Guarantee
     certificate_: dict[str, JSON]
+    where_: str
 
     def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
         require_cryptography()
@@ -144,7 +146,7 @@ class SiteRun:
             The range or the categories of each column, if no rows are public: a mapping as for
             `LabelMomentsClassifier`, or a file of JSON. The terms contain them. They must not depend on private rows.
         sites, target, **settings
-            As for `RunTerms`: `classes`, or the `range` of a number, are among them.
+            As for `RunTerms`: `classes`, the `range` of a number, or `times` are among them.
         """
         require_cryptography()
         transport = _transport(messages, Path(own))
@@ -401,16 +403,20 @@ class SiteRun:
 
     def _fit(self, public: PublicRows, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Open the number of units and all sums, and store what follows from them."""
-        total, units = float(max(len(public.table), 1)), float(sum(self.terms.most_units))
+        n_units, most = None, sum(self.terms.most_units)
         if Relation(self.terms.relation) is Relation.REPLACE_ONE:
-            total = units = float(self._count(exchange))
-        shared = Shared(exchange, self._payer, public.example, units)
+            n_units = most = self._count(exchange)
+        shared = Shared(exchange, self._payer, public.example, float(most))
         method = public.method
-        method.result_ = run_steps(self._tables.steps(public, total, shared))
-        public.rows.publish(method)
+        method.result_ = run_steps(self._tables.steps(public, n_units, shared))
+        if public.rows is not None:
+            public.rows.publish(method)
         # The last key of this process.
         exchange.attempt = None
         self._store(method, exchange)
+        self.where_ = self._tables.write(public, n_units)
+        replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
+        replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
 
     def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
         """Open the number of units of all sites, which is public when a unit is replaced."""
@@ -419,7 +425,7 @@ class SiteRun:
         return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
 
     def _store(self, method: Rows, exchange: SiteExchange | CoordinatorExchange) -> None:
-        """Keep the model, its guarantee and certificate, and write them."""
+        """Keep the model, its guarantee and its certificate."""
         payer = self._payer
         charges = payer.public_charges()
         meter = SiteSumsMeter(self.terms.budget, self.terms.attempts)
@@ -452,13 +458,10 @@ class SiteRun:
         self.model_, self.guarantee_ = method, guarantee
         certificate = certificate_of_sites(noise, budgets, charges)
         self.certificate_ = certificate | {"for_release": bool(guarantee.for_release)}
-        save_classifier(method.student_, self._own / STUDENT)
-        replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
-        replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
 
     def summary(self) -> dict[str, JSON]:
         """Return public facts about the finished run as plain values."""
-        drift = self.model_.drift_
+        drift = self.model_.result_.drift
         statistics = [
             {"title": one.table.title, "rows": [list(row) for row in one.table.rows]}
             for one in self.model_.result_.releases
@@ -470,6 +473,7 @@ class SiteRun:
             "sums": len(self.model_.result_.releases),
             "drift": None if drift is None else {"alarm": bool(drift.alarm), "undecided": bool(drift.undecided)},
             "statistics": statistics,
+            **self._tables.facts(self.model_),
         }
 
     def status(self) -> dict[str, JSON]:

@@ -44,6 +44,20 @@ class Shared:
         name, sites = self.exchange.post.name, self.exchange.terms.sites
         return -1 if name == COORDINATOR else sites.index(name)
 
+    def source_of(self, source: MomentsSource) -> SharedSource:
+        """Return the source of a site's own sums as a source of those of all sites."""
+        blocks: JSON = source.blocks
+        # Its own features: those of the site's records are kept between passes.
+        like = SumsOfRecords(self.example, blocks.features.reading(blocks.features.transform))
+        return SharedSource(
+            blocks=blocks,
+            nonnegative=source.nonnegative,
+            sums=replace(source.sums, parts=self.exchange.noise),
+            same=source.same,
+            shared=self,
+            like=like,
+        )
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SharedSource(MomentsSource):
@@ -97,15 +111,4 @@ class SharedSteps(MomentsSteps):
         self.meter = self.shared.payer.meter
 
     def _source(self) -> MomentsSource:
-        source = super()._source()
-        blocks: JSON = source.blocks
-        # Its own features: those of the site's records are kept between passes.
-        like = SumsOfRecords(self.shared.example, blocks.features.reading(blocks.features.transform))
-        return SharedSource(
-            blocks=blocks,
-            nonnegative=source.nonnegative,
-            sums=replace(source.sums, parts=self.shared.exchange.noise),
-            same=source.same,
-            shared=self.shared,
-            like=like,
-        )
+        return self.shared.source_of(super()._source())

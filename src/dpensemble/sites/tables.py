@@ -13,11 +13,16 @@ import pandas as pd
 from dpensemble._entries import Rows
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.engine.run import Steps
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier, row_check
 from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor, NumberSteps
+from dpensemble.methods.life_table import LifeTableSteps, TimesAndEnds
+from dpensemble.moments import MomentsSource
+from dpensemble.moments.life_table import rows_of_times
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
-from dpensemble.relations import Relation
+from dpensemble.persistence import save_classifier
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
 from dpensemble.rows.checked import RowCheck, UnitsByPlace
@@ -26,11 +31,13 @@ from dpensemble.sites.messages import SitesError, Transport, public_file
 from dpensemble.sites.sums import Shared, SharedSteps
 from dpensemble.sites.terms import RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
+from dpensemble.workflow.life_tables import DeclaredLifeTable, in_words, life_table_rows_of, outcome_of_life_table
+from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, file_tables
 
-#: File of public rows, among the messages and in the folder of a party.
-PUBLIC_FILE = "public.csv"
+#: File of public rows, among the messages and in the folder of a party, and file of the model in the latter.
+PUBLIC_FILE, STUDENT = "public.csv", "student.skops"
 # Files in the folder of a party: declared columns, and made-up records of a coordinator.
 _COLUMNS_FILE, _EXAMPLE_FILE = "columns.json", "example.csv"
 
@@ -45,14 +52,14 @@ class SiteRecords:
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Public rows as all parties read them, which are none if columns are declared.
+    """Public rows as all parties read them, which are none if columns are declared, or for a life table.
 
     `method` is the estimator that checked them. `example` is a public or a made-up row in place of records, which shows
     the shape of a sum.
     """
 
     method: Rows
-    rows: PreparedRows
+    rows: PreparedRows | None
     table: pd.DataFrame
     units: PublicUnits
     example: CheckedRecords
@@ -81,7 +88,7 @@ class PartyTables:
     @staticmethod
     def of(terms: RunTerms, transport: Transport, own: Path) -> PartyTables:
         """Return the tables of a party for what the terms release."""
-        kind = PartyTables if terms.number is None else _NumberTables
+        kind = _LifeTables if terms.times is not None else PartyTables if terms.number is None else _NumberTables
         return kind(terms, transport, own)
 
     def __init__(self, terms: RunTerms, transport: Transport, own: Path) -> None:
@@ -123,19 +130,33 @@ class PartyTables:
         self._public = PublicRows(method, rows, public, units, records)
         return self._public
 
-    def steps(self, public: PublicRows, total: float, shared: Shared) -> SharedSteps:
-        """Return the steps of this party. `total` is the number of units, or of public rows if the former is private.
+    def steps(self, public: PublicRows, n_units: int | None, shared: Shared) -> Steps:
+        """Return the steps of this party. `n_units` are those of all sites, or None if their number is private.
 
         A coordinator has no records, and takes the example in their place. It sends no sum of the example.
         """
         method = public.method
-        is_public = Relation(self._terms.relation) is Relation.REPLACE_ONE
-        has_units = self._terms.unit is not None
-        found = SharedSteps.budget_of(method, int(total) if is_public else 1, None, has_units=has_units)
-        records = public.example if self.site is None else self.site.records
+        total = float(max(len(public.table), 1) if n_units is None else n_units)
+        found, records = self._budget(method, n_units), self._records(public)
         steps = self._steps(method, records, public.table, self._classes(method), None, total, public.units, found)
         steps.shared = shared
         return steps
+
+    def _budget(self, method: Rows, n_units: int | None) -> tuple[Budget, str]:
+        has_units = self._terms.unit is not None
+        return Steps.budget_of(method, 1 if n_units is None else n_units, None, has_units=has_units)
+
+    def _records(self, public: PublicRows) -> CheckedRecords:
+        return public.example if self.site is None else self.site.records
+
+    def write(self, public: PublicRows, n_units: int | None) -> str:  # noqa: ARG002
+        """Write the result of a fitted method into the folder of the party. Return where it is, in a sentence."""
+        save_classifier(public.method.student_, self._own / STUDENT)
+        return f"The model is in {self._own / STUDENT}."
+
+    def facts(self, method: Rows) -> dict[str, JSON]:  # noqa: ARG002
+        """Return more public facts about a fitted method as plain values: none by default."""
+        return {}
 
     def _classes(self, method: Rows) -> Rows:
         return sorted_classes(method.classes)
@@ -263,3 +284,84 @@ class _NumberTables(PartyTables):
     def _written_target(self) -> str:
         low, _ = self._terms.range or (0.0, 0.0)
         return f"{low:.17g}"
+
+
+class _LifeTableSteps(LifeTableSteps):
+    """The steps of a life table, with the sum of all sites."""
+
+    shared: Shared
+
+    def prepare(self) -> None:
+        """Choose the design as for one site, and the meter of this site."""
+        super().prepare()
+        self.meter = self.shared.payer.meter
+
+    def _source(self) -> MomentsSource:
+        return self.shared.source_of(super()._source())
+
+
+class _LifeTables(PartyTables):
+    """The times and codes of one party, for a life table. Nothing is public but the terms."""
+
+    def read_private(self, private: Path) -> None:
+        """Read the columns that the terms name. A bad record stays, and adds nothing."""
+        with guard_private_rows():
+            declared, model = self._declared, self._declared.model()
+            files = TableFiles(
+                private=private, public=None, target=declared.event, classes=declared.codes, unit=self._terms.unit
+            )
+            tables = life_table_rows_of(files, declared)
+            strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
+            rows = model.checked_rows(tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy(), strata)
+            owners = Owners.of(tables.units, len(rows.targets), zeroes=True)
+            self.site = SiteRecords(LifeTableSteps.records_of(model, rows, owners), owners.n_units)
+
+    @property
+    def _declared(self) -> DeclaredLifeTable:
+        declared = self._terms.life_table
+        if declared is None:
+            raise SitesError("the terms declare no life table.")
+        return declared
+
+    def public(self) -> PublicRows:
+        """Return no rows, and a made-up record as an example: somebody who is censored in the first bin."""
+        if self._public is None:
+            model = self._declared.model()
+            made_up = TimesAndEnds(rows_of_times(np.zeros(1), np.zeros(1)), np.zeros(1, dtype=np.int64))
+            example = LifeTableSteps.records_of(model, made_up, Owners.of(None, 1, zeroes=True))
+            units = PublicUnits(None, private=self._terms.unit is not None)
+            self._public = PublicRows(model, None, pd.DataFrame(), units, example)
+        return self._public
+
+    def steps(self, public: PublicRows, n_units: int | None, shared: Shared) -> Steps:
+        """Return the steps of this party. `n_units` are those of all sites, or None if their number is private."""
+        found, records = self._budget(public.method, n_units), self._records(public)
+        steps = _LifeTableSteps(public.method, records, found, has_units=self._terms.unit is not None)
+        steps.shared = shared
+        return steps
+
+    def write(self, public: PublicRows, n_units: int | None) -> str:
+        """Write the page, the curves and the cards of the released life table, all of which follow from the release."""
+        terms, model = self._terms, public.method
+        everybody = pd.DataFrame(index=range(n_units or 0))
+        tables = Tables(
+            name=f"records of {len(terms.sites)} sites",
+            classes=[],
+            X_private=everybody,
+            y_private=pd.Series(dtype=object),
+            X_public=public.table,
+            unit_column=terms.unit,
+            target=terms.target,
+        )
+        outcome = outcome_of_life_table(model, tables, self._declared, None, {})
+        # How many records a unit has is known to its sites only.
+        unknown = ["private_records"] if terms.unit is not None or n_units is None else []
+        for name in (*unknown, *(() if n_units is not None else ("private_units",))):
+            outcome.record.data[name] = None
+        for file, (text, _) in outcome.file_contents().items():
+            replace_own_file(self._own / file, text)
+        return "\n".join([*in_words(outcome), f"The page is {self._own / RunFile.REPORT}, and curves are beside it."])
+
+    def facts(self, method: Rows) -> dict[str, JSON]:
+        """Return the curves and the test of the released life table."""
+        return {"life_table": method.life_table_.to_dict()}
