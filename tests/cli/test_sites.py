@@ -96,6 +96,16 @@ def test_a_number_has_a_range_in_place_of_classes(folders, capsys):
     assert join(folders, "a") == 0
 
 
+def test_a_share_of_units_may_be_held_back(folders, capsys):
+    assert new(folders, "--holdout-score", "0.7") == 2
+    assert "holdout_score" in capsys.readouterr().err
+    assert new(folders, "--holdout-score", "0.2", "--relation", "add-or-remove-one") == 2
+    assert "requires relation='replace-one'" in capsys.readouterr().err
+    assert new(folders, "--holdout-score", "0.2") == 0
+    assert "About 20% of the units of each site are held back" in capsys.readouterr().out
+    assert join(folders, "a") == 0
+
+
 def test_a_life_table_needs_no_public_rows(folders, capsys):
     command = ["sites", "new", str(folders / "shared"), str(folders / "own"), "--sites", "a,b,c", "--time", "days"]
     bins = ["--event", "died=1", "--bins", "30,90"]

@@ -37,6 +37,7 @@ def new(given: dict[str, JSON]) -> None:
         "drop": tuple(parts_of(given["drop"]) or ()),
         "statistics": tuple(parts_of(given["statistics"]) or ()),
         "rounds": given["rounds"],
+        "holdout_score": given["holdout_score"],
     }
     settings |= _predicted(given)
     if given["delta"] is not None:
@@ -188,16 +189,26 @@ def demo(given: dict[str, JSON]) -> None:
         seed=given["seed"],
         unequal=given["unequal"],
         without_public=given["without_public"],
+        holdout_score=given["holdout_score"],
         folder=given["out"],
     ).run(lambda text: None if given["as_json"] else typer.echo(text, err=True))
     words = [
         f"Accuracy {outcome['accuracy']:.3f}, AUROC {outcome['auroc']:.3f} on {outcome['test_rows']:,} other rows, "
         f"from {outcome['sites']} sites with {', '.join(f'{n:,}' for n in outcome['records'])} records.",
+        *_measured(outcome["quality"]),
         *(f"{name} opened files in: {', '.join(folders)}." for name, folders in outcome["opened_folders"].items()),
         f"{outcome['cpu_seconds']:.0f} CPU seconds in all. Messages: {outcome['message_bytes'] / 1e6:.1f} MB.",
         outcome["verified"],
     ]
     _print(outcome, words, given["as_json"])
+
+
+def _measured(quality: dict[str, JSON] | None) -> list[str]:
+    """Return in words what sites measured on held-back units, if they held some back."""
+    if quality is None:
+        return []
+    low, high = quality["accuracy_low"], quality["accuracy_high"]
+    return [f"The sites measured an accuracy of {low:.3f} to {high:.3f} on {quality['units']:,} held-back units."]
 
 
 def _messages(given: dict[str, JSON]) -> Path | HTTPMessages:

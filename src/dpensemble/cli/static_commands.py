@@ -356,6 +356,9 @@ def sites_new(
     attempts: Annotated[int, option(PRIVACY, "Most attempts; each lost one costs a sum more. [2]")] = 2,
     rounds: Annotated[int | None, option(METHOD, "Noisy sums of labels. [by the columns]")] = None,
     statistics: Annotated[str | None, option(METHOD, "More released statistics: class-shares.")] = None,
+    holdout_score: Annotated[
+        float | None, option(METHOD, "Share of units that only measure the model. [none]", "--holdout-score")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the terms of a run of several sites. The coordinator runs this once.
@@ -441,6 +444,9 @@ def sites_demo(
         bool, option(DATA, "Declare columns, and use no public rows.", "--without-public")
     ] = False,
     epsilon: Annotated[float, option(PRIVACY, "Budget. [1]")] = 1.0,
+    holdout_score: Annotated[
+        float | None, option(METHOD, "Share of units that only measure the model. [none]", "--holdout-score")
+    ] = None,
     seed: Annotated[int | None, option(METHOD, "Public seed of the split; not of the noise.")] = None,
     out: Annotated[Path | None, option(OUTPUT, "Empty folder that keeps all folders.")] = None,
     as_json: Json = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpensemble._entries import Rows
 from dpensemble._files import JSON
@@ -23,12 +25,14 @@ from dpensemble.moments.life_table import rows_of_times
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
 from dpensemble.persistence import save_classifier
+from dpensemble.quality.release import Layout
+from dpensemble.releases.parts import SiteNoise
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
-from dpensemble.rows.checked import RowCheck, UnitsByPlace
+from dpensemble.rows.checked import CheckedBlock, RowCheck, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.sites.messages import SitesError, Transport, public_file
-from dpensemble.sites.sums import Shared, SharedSteps
+from dpensemble.sites.sums import HeldPart, Shared, SharedSteps
 from dpensemble.sites.terms import RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.life_tables import DeclaredLifeTable, in_words, life_table_rows_of, outcome_of_life_table
@@ -44,10 +48,21 @@ _COLUMNS_FILE, _EXAMPLE_FILE = "columns.json", "example.csv"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiteRecords:
-    """The checked records of a site, and what counts its units. Private."""
+    """The checked records of a site, the number of units that teach, and those that are held back. Private."""
 
     records: CheckedRecords
     n_units: int
+    held: HeldPart | None = None
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of units that teach, and of those that are held back, if any are."""
+        return [self.n_units] if self.held is None else [self.n_units, self.held.n_units]
+
+    @property
+    def blocks(self) -> list[CheckedBlock]:
+        """All records, those that are held back last."""
+        return [*(self.records.blocks or ()), *([] if self.held is None else [self.held.block])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +112,8 @@ class PartyTables:
         self._tables: Tables | None = None
         self._public: PublicRows | None = None
 
-    def read_private(self, private: Path) -> None:
-        """Read and check the private table."""
+    def read_private(self, private: Path, secret: bytes) -> None:
+        """Read and check the private table. The site's `secret` decides which units are held back, if any are."""
         with guard_private_rows():
             tables = self._read(private)
             method = self._estimator(tables)
@@ -106,9 +121,34 @@ class PartyTables:
             targets = self._targets(tables)
             X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), targets, rows.X_public)
             owners = Owners.of(tables.units, len(X), zeroes=True)
-            check = self._check(method, public, UnitsByPlace.of_owners(owners))
-            self.site = SiteRecords(CheckedRecords.in_memory(X, y, check), owners.n_units)
+            held = self._held(owners, secret)
+
+            def part(which: NDArray[np.bool_]) -> tuple[CheckedRecords, Owners]:
+                """Return checked records of some units, all of each."""
+                units = None if tables.units is None else tables.units[which]
+                own = Owners.of(units, int(which.sum()), zeroes=True)
+                check = self._check(method, public, UnitsByPlace.of_owners(own))
+                rows = X[which].reset_index(drop=True), targets[which].reset_index(drop=True)
+                return CheckedRecords.in_memory(*(rows if held.any() else (X, y)), check), own
+
+            records, own = part(~held)
+            back = None if self._terms.holdout_score is None else _held_part(part(held) if held.any() else None)
+            self.site = SiteRecords(records, own.n_units, back)
             self._tables = tables
+
+    def _held(self, owners: Owners, secret: bytes) -> NDArray[np.bool_]:
+        """Return which records are held back: those of each unit together, by its place and the site's secret.
+
+        A process that starts again finds the same units. Entries of records decide nothing.
+        """
+        held = np.zeros(len(owners.present), dtype=bool)
+        if self._terms.holdout_score is not None:
+            seed = hashlib.sha256(b"dpensemble sites held back" + secret).digest()
+            draws = np.random.default_rng(int.from_bytes(seed)).random(owners.n_units)
+            # One unit teaches in any case, since a site without records cannot take part.
+            draws[0] = 1.0
+            held[owners.present] = draws[owners.numbers] < self._terms.holdout_score
+        return held
 
     def public(self) -> PublicRows:
         """Return public rows, or declared columns in their place, with the estimator's checks."""
@@ -141,6 +181,17 @@ class PartyTables:
         steps = self._steps(method, records, public.table, self._classes(method), None, total, public.units, found)
         steps.shared = shared
         return steps
+
+    def layout(self, public: PublicRows, n_held: int, noise: SiteNoise) -> Layout:
+        """Return the cells for held-back units of all sites, or raise if noise would hide them. Nothing was charged."""
+        terms, size = self._terms, 2**60
+        return Layout.planned(
+            tuple(map(str, self._classes(public.method))),
+            n_held,
+            terms.epsilon,
+            terms.delta,
+            larger=float((noise.opened(size) / size) ** 0.5),
+        )
 
     def _budget(self, method: Rows, n_units: int | None) -> tuple[Budget, str]:
         has_units = self._terms.unit is not None
@@ -246,6 +297,16 @@ class PartyTables:
         )
 
 
+def _held_part(checked: tuple[CheckedRecords, Owners] | None) -> HeldPart:
+    """Return checked records as held-back ones, or none."""
+    if checked is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return HeldPart(CheckedBlock(pd.DataFrame(), nothing, np.empty(0)), nothing, 0, False)
+    records, owners = checked
+    (block,) = records.blocks or ()
+    return HeldPart(block, owners.numbers, owners.n_units, owners.units is not None)
+
+
 class _NumberSteps(SharedSteps, NumberSteps):
     """The steps of a number, with the sums of all sites."""
 
@@ -303,8 +364,9 @@ class _LifeTableSteps(LifeTableSteps):
 class _LifeTables(PartyTables):
     """The times and codes of one party, for a life table. Nothing is public but the terms."""
 
-    def read_private(self, private: Path) -> None:
+    def read_private(self, private: Path, secret: bytes) -> None:
         """Read the columns that the terms name. A bad record stays, and adds nothing."""
+        del secret
         with guard_private_rows():
             declared, model = self._declared, self._declared.model()
             files = TableFiles(

@@ -79,6 +79,9 @@ class RunTerms:
         Columns to leave out.
     statistics : tuple of str
         More released statistics. See `LabelMomentsClassifier`.
+    holdout_score : float, optional
+        Share of the units of each site, up to one half, that teach nothing. One noisy histogram of the model's
+        probabilities for them is one more sum. Only for labels under replace-one.
     rounds : int, optional
         Number of noisy sums of labels. See `LabelMomentsClassifier`.
     public_digest : str or None
@@ -111,6 +114,7 @@ class RunTerms:
     drop: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     rounds: int | None = None
+    holdout_score: float | None = None
     declared_columns: dict[str, JSON] | None = None
 
     def __post_init__(self) -> None:
@@ -119,6 +123,13 @@ class RunTerms:
         delta_of(self.delta)
         member("relation", self.relation, Relation)
         self._check_target()
+        if self.holdout_score is not None:
+            real_between("holdout_score", self.holdout_score, 0.01, 0.5)
+            if self.relation != Relation.REPLACE_ONE.value:
+                raise InvalidParameterError(
+                    "holdout_score requires relation='replace-one', in which places are public: set it.",
+                    parameter="holdout_score",
+                )
         statistics_of(list(self.statistics))
         integer_between("attempts", self.attempts, 1, 20)
         integer_between("at_sites", self.at_sites, 1, len(self.sites))
@@ -154,6 +165,7 @@ class RunTerms:
             "rounds": self.rounds,
             "statistics": self.statistics,
             "declared_columns": self.declared_columns,
+            "holdout_score": self.holdout_score,
         }
         if self.times is None:
             self._check_range()
@@ -322,6 +334,11 @@ class RunTerms:
             lines.append(f"A life table of {declared.time!r} until {declared.facts()['what']}{strata}, at {ends}.")
         if self.declared_columns is not None:
             lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
+        if self.holdout_score is not None:
+            lines.append(
+                f"About {self.holdout_score:.0%} of the units of each site are held back, to measure the model by one "
+                "more sum."
+            )
         if self.relation == Relation.REPLACE_ONE.value:
             lines.append("The number of units of all sites together becomes public. That of one site does not.")
         return lines

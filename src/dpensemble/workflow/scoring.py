@@ -283,7 +283,7 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
         layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(held.required)))
     edges = layout.edges(expected, held.required)
     layout = edges.fitted(layout)
-    probable, readable = _probabilities(model, held, read)
+    probable, readable = probabilities_of(model, held.X, held.unit_of if held.by_unit else None, read)
     ids = class_ids_or_bad(classes, held.y.to_numpy())
     records = HeldRecords(
         probabilities=probable,
@@ -301,15 +301,21 @@ def scored(model: Any, held: HeldBack, read: Any, public: Any, paid: WithScore |
     return layout.release(edges, total, noise)
 
 
-def _probabilities(model: Any, held: HeldBack, read: Any) -> tuple[Floats, Any]:
-    if not held.by_unit:
-        rows, readable = read(held.X)
+def probabilities_of(
+    model: Rows, X: pd.DataFrame, unit_of: Integers | None, read: _Read
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return probabilities of held-back rows, and which rows are readable. `unit_of` names the units, if there are any.
+
+    Private.
+    """
+    if unit_of is None:
+        rows, readable = read(X)
         return model.predict_proba(rows), readable
     # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-    probabilities, readable = np.empty((len(held.X), len(model.result_.classes))), np.empty(len(held.X), dtype=bool)
-    order = np.argsort(held.unit_of, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(held.unit_of[order])) + 1):
-        rows, readable[places] = read(held.X.iloc[places])
+    probabilities, readable = np.empty((len(X), len(model.classes_))), np.empty(len(X), dtype=bool)
+    order = np.argsort(unit_of, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(unit_of[order])) + 1):
+        rows, readable[places] = read(X.iloc[places])
         probabilities[places] = model.predict_proba(rows)
     return probabilities, readable
 
