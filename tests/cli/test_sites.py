@@ -103,6 +103,56 @@ def test_columns_are_declared_in_a_file_in_place_of_public_rows(folders, capsys)
     assert main(["sites", "demo", "--sites", "2", "--without-public"]) == 2
 
 
+def test_a_number_has_a_range_in_place_of_classes(folders, capsys):
+    command = ["sites", "new", str(folders / "shared"), str(folders / "own"), "--sites", "a,b,c"]
+    command += ["--public", str(folders / "public.csv"), "--target", "age"]
+    for more, words in (
+        ([], "--classes, --range or --time must be given"),
+        (["--range", "0,100", "--classes", "a,b"], "and one of them only"),
+        (["--range", "100"], "must be two numbers"),
+        (["--range", "0,100", "--rounds", "2"], "rounds is not for a number in a range"),
+        (["--range", "0,100", "--bins", "1,2"], "bins is for a life table"),
+    ):
+        assert main([*command, *more]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*command, "--range", "0,100"]) == 0
+    assert "'age' is a number from 0 to 100" in capsys.readouterr().out
+    rows = table(60, 0).drop(columns="sick")
+    rows.to_csv(folders / "a.csv", index=False)
+    assert join(folders, "a") == 0
+
+
+def test_a_share_of_units_may_be_held_back(folders, capsys):
+    assert new(folders, "--holdout-score", "0.7") == 2
+    assert "holdout_score" in capsys.readouterr().err
+    assert new(folders, "--holdout-score", "0.2", "--relation", "add-or-remove-one") == 2
+    assert "requires relation='replace-one'" in capsys.readouterr().err
+    assert new(folders, "--holdout-score", "0.2") == 0
+    assert "About 20% of the units of each site are held back" in capsys.readouterr().out
+    assert join(folders, "a") == 0
+
+
+def test_a_life_table_needs_no_public_rows(folders, capsys):
+    command = ["sites", "new", str(folders / "shared"), str(folders / "own"), "--sites", "a,b,c", "--time", "days"]
+    bins = ["--event", "died=1", "--bins", "30,90"]
+    for more, words in (
+        ([], "--time goes with --event and --bins"),
+        ([*bins, "--target", "died"], "and not with --target"),
+        ([*bins, "--public", str(folders / "public.csv")], "public is not for a life table"),
+        ([*bins, "--strata", "arm=drug"], "must declare two or more different values"),
+        ([*bins, "--strata", "arm"], "must be COLUMN=VALUE,VALUE"),
+        ([*bins, "--competing", "1"], "must not share a code"),
+        (["--event", "died=1", "--bins", "30"], "bins"),
+    ):
+        assert main([*command, *more]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*command, *bins, "--strata", "kind=north,west", "--censored", "0,2"]) == 0
+    assert "A life table of 'days' until died is 1, by kind (north, west), at 30, 90." in capsys.readouterr().out
+    rows = table(60, 0).rename(columns={"age": "days"}).assign(died=0)
+    rows.to_csv(folders / "a.csv", index=False)
+    assert join(folders, "a") == 0
+
+
 def test_a_site_waits_no_longer_than_its_patience(folders, capsys):
     assert new(folders) == 0
     assert join(folders, "a") == 0

@@ -19,6 +19,30 @@ def table(n, seed, *, target=True):
     return rows
 
 
+def priced(n, seed, *, target=True):
+    """Return rows with a number to predict. Some prices are beyond the range of `PRICED`."""
+    rows = table(n, seed, target=False)
+    if target:
+        noise = np.random.default_rng(seed + 1000).normal(size=n)
+        rows["price"] = np.round(2 * rows["age"] + 30 * (rows["kind"] == "south") + 15 * noise, 2)
+    return rows
+
+
+def timed(n, seed, *, target=True):
+    """Return times until an event, which are later with a drug. Some are beyond the horizon of `TIMED`."""
+    del target
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(["drug", "placebo"], n)
+    days, left = rng.exponential(np.where(arm == "drug", 90, 40)), rng.uniform(20, 150, n)
+    status = np.where(days <= left, rng.choice([1, 1, 2], n), 0)
+    return pd.DataFrame({"days": np.round(np.minimum(days, left), 1), "status": status, "arm": arm, "note": "x"})
+
+
+#: Terms for these rows.
+LABELLED = {"classes": ["no", "yes"], "target": "sick", "rounds": 1}
+TIMED = {"target": "status", "times": {"time": "days", "events": [1], "bins": [30, 60, 90], "competing": [2]}}
+PRICED = {"range": (0.0, 200.0), "target": "price"}
+
 #: Columns of the tables. Some records have other ages and kinds.
 DECLARED = {"kind": ["north", "west"], "age": [25, 80]}
 
@@ -26,16 +50,16 @@ DECLARED = {"kind": ["north", "west"], "age": [25, 80]}
 class Hospitals:
     """Folders of a run with three or more sites. With `declared_columns` no rows are public."""
 
-    def __init__(self, root, sizes=(60, 80, 100), **settings):
+    def __init__(self, root, sizes=(60, 80, 100), rows=table, **settings):
         self.root, self.messages = root, root / "messages"
         self.messages.mkdir()
         self.names = [f"h{number}" for number in range(len(sizes))]
-        self.public = table(220, 99, target=False)
-        self.tables = {name: table(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
-        for name, rows in self.tables.items():
-            rows.to_csv(self.file(name), index=False)
-        given = {"classes": ["no", "yes"], "target": "sick", "rounds": 1, "epsilon": 2.0, **settings}
-        if "declared_columns" not in given:
+        self.public = rows(220, 99, target=False)
+        self.tables = {name: rows(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
+        for name, own in self.tables.items():
+            own.to_csv(self.file(name), index=False)
+        given = {"epsilon": 2.0, **{table: LABELLED, priced: PRICED, timed: TIMED}[rows], **settings}
+        if "times" not in given and "declared_columns" not in given:
             given["public"] = self.public
         self.parties = {"coordinator": SiteRun.new(self.messages, root / "c", sites=self.names, **given)}
 

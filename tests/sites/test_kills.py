@@ -21,7 +21,7 @@ from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
 from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
-from tests.sites.hospitals import Hospitals
+from tests.sites.hospitals import Hospitals, priced, timed
 
 ATTEMPTS = 20
 SITE, COORDINATOR = "h0", "coordinator"
@@ -164,7 +164,7 @@ def killer(monkeypatch):
         half_a_line,
     )
     around(masks, "masked", lambda *given: "the masks")
-    around(run_module, "save_classifier", lambda model, path: path.name)
+    around(tables_module, "save_classifier", lambda model, path: path.name)
     for module in (run_module, tables_module):
         around(module, "replace_own_file", lambda path, content: path.name)
     return killer
@@ -313,7 +313,9 @@ class Play:
             yes, said = confirmed(self.hospitals.own_of(name) / "certificate.json")
             assert yes, said
             assert self.hospitals.parties[name].status()["done"]
-        charges = self.hospitals.parties[SITE].model_.charges_
+        # Sums of held-back units are parts of their own, and every sum has one number.
+        parts = [one["body"] for one in stated[0]["parts"] if one["body"]["at"] == 1]
+        charges = [one for body in parts for one in body["rounds"]]
         for name in self.hospitals.names:
             drawn = Counter(number for one, _, number in self.draws if one == name)
             assert len(charges) >= drawn.total()
@@ -381,6 +383,21 @@ def test_the_kills_are_200():
 def test_a_party_killed_at_every_step(tmp_path, killer, monkeypatch, name):
     victim, steps, relation = KILLS[name]
     kill_at_all(tmp_path, killer, monkeypatch, victim, steps, relation=relation)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("number", "settings"),
+    [
+        # Of a number: counts of the target, clipped residuals, and counts of residuals.
+        *((number, {"rows": priced}) for number in (2, 3, 7)),
+        # The sum of a life table, and the histogram of held-back units.
+        (1, {"rows": timed}),
+        (3, {"holdout_score": 0.4, "epsilon": 8.0}),
+    ],
+)
+def test_a_site_killed_at_every_step_of_a_sum_of_another_kind(tmp_path, killer, monkeypatch, number, settings):
+    kill_at_all(tmp_path, killer, monkeypatch, SITE, at_sum(number), **settings)
 
 
 def forked(act):

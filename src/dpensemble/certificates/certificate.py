@@ -604,7 +604,10 @@ def certificate_of_sums(groups: tuple[Group, ...], rounds: list[dict[str, Any]])
 
 
 def certificate_of_sites(
-    noise: SiteNoise, budgets: Mapping[int, Budget], rounds: Sequence[dict[str, Any]]
+    noise: SiteNoise,
+    budgets: Mapping[int, Budget],
+    rounds: Sequence[dict[str, Any]],
+    held_back: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the certificate that sums of several sites keep a budget for units at some number of sites.
 
@@ -617,19 +620,22 @@ def certificate_of_sites(
     rounds : list of dict
         ``sigma`` (noise in sensitivities), ``variance`` of the parts of all sites that do not collude, and ``entries``
         of each sum.
+    held_back : list of dict
+        The same for sums over units that are in none of the others. They are parts of their own, at the same budgets.
     """
     parts, honest = [], noise.n_sites - noise.colluding
-    for at, budget in budgets.items():
-        body = {
-            "sites": noise.n_sites,
-            "colluding": noise.colluding,
-            "at": at,
-            "rounds": [
-                {**each, "sigma": repr(each["sigma"]), "weight": "1.0", "drawn": each["variance"] // honest}
-                for each in rounds
-            ],
-        }
-        parts.append(_part("sites", budget.epsilon, budget.delta, body))
+    for charges in (rounds, held_back) if held_back else (rounds,):
+        for at, budget in budgets.items():
+            body = {
+                "sites": noise.n_sites,
+                "colluding": noise.colluding,
+                "at": at,
+                "rounds": [
+                    {**each, "sigma": repr(each["sigma"]), "weight": "1.0", "drawn": each["variance"] // honest}
+                    for each in charges
+                ],
+            }
+            parts.append(_part("sites", budget.epsilon, budget.delta, body))
     return _certificate_of_parts(parts)
 
 

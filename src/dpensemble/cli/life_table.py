@@ -82,17 +82,6 @@ def _declared(own: _Options) -> DeclaredLifeTable:
             parameter="time",
         )
     event, events = parsed_codes("event", own["event"], "died=1")
-    strata: dict[str, list[str]] = {}
-    for text in own["strata"] or ():
-        name, values = parsed_codes("strata", text, "sex=f,m")
-        if name in strata:
-            raise InvalidParameterError(f"strata names {name!r} twice: give each column once.", parameter="strata")
-        if len(set(values)) < max(2, len(values)):
-            raise InvalidParameterError(
-                f"strata={text!r:.80} must declare two or more different values: leave it out, or give all of them.",
-                parameter="strata",
-            )
-        strata[name] = values
     budget = {name: own[name] for name in ("epsilon", "delta", "insecure_release_seed")}
     return DeclaredLifeTable(
         time=own["time"][0],
@@ -101,7 +90,7 @@ def _declared(own: _Options) -> DeclaredLifeTable:
         censored=split_names(own["censored"]),
         competing=() if own["competing"] is None else split_names(own["competing"]),
         bins=parsed_times("bins", own["bins"]),
-        strata=strata,
+        strata=DeclaredLifeTable.strata_of(own["strata"] or ()),
         at=None if own["at"] is None else parsed_times("at", own["at"]),
         time_unit=own["time_unit"],
         budget=budget | {"relation": Relation(own["relation"]).value},

@@ -18,6 +18,8 @@ from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.sites import HTTPMessages, SiteRun
 from dpensemble.sites.demo import Demo
 from dpensemble.sites.web import SharedBox
+from dpensemble.workflow.life_tables import DeclaredLifeTable
+from dpensemble.workflow.targets import DeclaredTimes, parsed_range
 
 # Bytes of a file with a key, at most.
 _LONGEST_KEY = 4096
@@ -36,16 +38,13 @@ def new(given: dict[str, JSON]) -> None:
         "drop": tuple(parts_of(given["drop"]) or ()),
         "statistics": tuple(parts_of(given["statistics"]) or ()),
         "rounds": given["rounds"],
+        "holdout_score": given["holdout_score"],
     }
+    settings |= _predicted(given)
     if given["delta"] is not None:
         settings["delta"] = given["delta"]
     if most is not None:
         settings["most_units"] = [_whole(one) for one in most]
-    if (given["public"] is None) is (given["declared_columns"] is None):
-        raise InvalidParameterError(
-            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
-            parameter="public",
-        )
     with warnings_as_lines():
         run = SiteRun.new(
             given["messages"],
@@ -53,8 +52,6 @@ def new(given: dict[str, JSON]) -> None:
             public=given["public"],
             declared_columns=given["declared_columns"],
             sites=parts_of(given["sites"]) or (),
-            classes=split_names(given["classes"]),
-            target=given["target"],
             **settings,
         )
     _print(
@@ -67,21 +64,80 @@ def new(given: dict[str, JSON]) -> None:
     )
 
 
+_OF_TIMES = ("event", "bins", "censored", "competing", "strata", "at", "time_unit")
+
+
+def _predicted(given: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the terms about what is released: labels, a number in a range, or a life table."""
+    named = [name for name in ("classes", "range", "time") if given[name] is not None]
+    if len(named) != 1:
+        raise InvalidParameterError(
+            "--classes, --range or --time must be given, and one of them only: labels have classes, a number has a "
+            "range, and a life table has times.",
+            parameter="classes",
+        )
+    if given["time"] is not None:
+        return _times(given)
+    if unused := [name for name in _OF_TIMES if given[name] is not None]:
+        raise InvalidParameterError(
+            f"{unused[0]} is for a life table: give --time, or leave it out.", parameter=unused[0]
+        )
+    if given["target"] is None:
+        raise InvalidParameterError("--target must be given: name the column to predict.", parameter="target")
+    if (given["public"] is None) is (given["declared_columns"] is None):
+        raise InvalidParameterError(
+            "--public or --declared-columns must be given, and not both: if no rows are public, declare columns.",
+            parameter="public",
+        )
+    if given["range"] is None:
+        return {"target": given["target"], "classes": split_names(given["classes"])}
+    declared = parsed_range(given["range"])
+    return {"target": given["target"], "range": (declared.low, declared.high)}
+
+
+def _times(given: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the terms about a life table."""
+    if given["event"] is None or given["bins"] is None or given["target"] is not None:
+        raise InvalidParameterError(
+            "--time goes with --event and --bins, and not with --target: give the column and the codes of the event, "
+            "such as died=1, and the end of each bin.",
+            parameter="time",
+        )
+    declared = DeclaredTimes.of_options(
+        given["time"],
+        given["event"],
+        given["bins"],
+        **{name: given[name] for name in ("censored", "competing", "at", "time_unit")},
+    )
+    own = {name: value for name, value in vars(declared).items() if name != "event"}
+    return {"target": declared.event, "times": own | {"strata": DeclaredLifeTable.strata_of(given["strata"] or ())}}
+
+
 def join(given: dict[str, JSON]) -> None:
     """Let a site join, and print its fingerprint."""
     with warnings_as_lines():
         run = SiteRun.join(
             _messages(given), given["own"], name=given["name"], private=given["private"], least=given["least"]
         )
-        counts = checked(run.files(given["private"]))
+        counts, of_records = _counted(run, given["private"])
     words = [
         *run.terms.words(),
         f"Fingerprint of {run.name}: {run.fingerprint}",
         "Read it to every other site by telephone, and write down theirs.",
-        *counts.in_words(),
+        *of_records,
     ]
-    facts = {"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words(), "check": counts.to_dict()}
+    facts = {"name": run.name, "fingerprint": run.fingerprint, "words": run.terms.words(), "check": counts}
     _print(facts, words, given["as_json"])
+
+
+def _counted(run: SiteRun, private: Path) -> tuple[dict[str, JSON], list[str]]:
+    """Return what `check` counts of the site's records, and for a life table how many are bad, also in lines."""
+    if run.terms.times is None:
+        counts = checked(run.files(private))
+        return counts.to_dict(), counts.in_words()
+    few = run.counts_of_records()
+    bad = f"{few['records']:,} records: {few['bad']:,} of them are bad and add nothing to a release."
+    return few, ["For you only: these counts are exact, so do not publish them.", bad]
 
 
 def run(given: dict[str, JSON]) -> None:
@@ -99,7 +155,7 @@ def run(given: dict[str, JSON]) -> None:
             on_wait=(lambda _: None) if quiet else (lambda text: typer.echo(text, err=True)),
         )
     summary = party.summary() | {"own": str(given["own"])}
-    words = [str(party.guarantee_), f"The model is in {Path(given['own']) / 'student.skops'}."]
+    words = [str(party.guarantee_), party.where_]
     _print(summary, words, given["as_json"])
 
 
@@ -115,7 +171,7 @@ def status(given: dict[str, JSON]) -> None:
         f"{_attempt(seen)}, {seen['opened_sums']} sums are open, and this site was charged for {len(seen['charges'])}.",
         *(f"Attempt {one} was lost by {', '.join(names)}." for one, names in seen["lost"].items()),
         *seen["problems"],
-        "The model is there." if seen["done"] else "The model is not there yet.",
+        "The result is there." if seen["done"] else "The result is not there yet.",
     ]
     _print(seen, words, given["as_json"])
 
@@ -152,16 +208,26 @@ def demo(given: dict[str, JSON]) -> None:
         seed=given["seed"],
         unequal=given["unequal"],
         without_public=given["without_public"],
+        holdout_score=given["holdout_score"],
         folder=given["out"],
     ).run(lambda text: None if given["as_json"] else typer.echo(text, err=True))
     words = [
         f"Accuracy {outcome['accuracy']:.3f}, AUROC {outcome['auroc']:.3f} on {outcome['test_rows']:,} other rows, "
         f"from {outcome['sites']} sites with {', '.join(f'{n:,}' for n in outcome['records'])} records.",
+        *_measured(outcome["quality"]),
         *(f"{name} opened files in: {', '.join(folders)}." for name, folders in outcome["opened_folders"].items()),
         f"{outcome['cpu_seconds']:.0f} CPU seconds in all. Messages: {outcome['message_bytes'] / 1e6:.1f} MB.",
         outcome["verified"],
     ]
     _print(outcome, words, given["as_json"])
+
+
+def _measured(quality: dict[str, JSON] | None) -> list[str]:
+    """Return in words what sites measured on held-back units, if they held some back."""
+    if quality is None:
+        return []
+    low, high = quality["accuracy_low"], quality["accuracy_high"]
+    return [f"The sites measured an accuracy of {low:.3f} to {high:.3f} on {quality['units']:,} held-back units."]
 
 
 def _messages(given: dict[str, JSON]) -> Path | HTTPMessages:

@@ -325,8 +325,23 @@ def sites_new(
     messages: _Messages,
     own: _Own,
     sites: Annotated[str, option(DATA, "Names of all sites, such as north,south,west. Required.")],
-    classes: Annotated[str, option(DATA, "All possible labels. Required.")],
-    target: Annotated[str, option(DATA, "Column to predict. Required.")],
+    target: Annotated[str | None, option(DATA, "Column to predict. Required, or --time.")] = None,
+    classes: Annotated[str | None, option(DATA, "All possible labels.")] = None,
+    range: Annotated[
+        str | None, option(DATA, "Of a number, in place of --classes: 0,500000.", metavar="LOW,HIGH")
+    ] = None,
+    time: Annotated[str | None, option(DATA, "Of a life table, in place of --target: column of times.")] = None,
+    event: Annotated[
+        str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
+    ] = None,
+    bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
+    censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
+    competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
+    strata: Annotated[
+        list[str] | None, option(DATA, "With --time: a column and its values.", metavar="COLUMN=VALUES")
+    ] = None,
+    at: Annotated[str | None, option(DATA, "With --time: ends of bins on the first screen.")] = None,
+    time_unit: Annotated[str | None, option(DATA, "With --time: what times count.", "--time-unit")] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the private columns.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column that names the person. [each record is a person]")] = None,
@@ -342,6 +357,9 @@ def sites_new(
     attempts: Annotated[int, option(PRIVACY, "Most attempts; each lost one costs a sum more. [2]")] = 2,
     rounds: Annotated[int | None, option(METHOD, "Noisy sums of labels. [by the columns]")] = None,
     statistics: Annotated[str | None, option(METHOD, "More released statistics: class-shares.")] = None,
+    holdout_score: Annotated[
+        float | None, option(METHOD, "Share of units that only measure the model. [none]", "--holdout-score")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the terms of a run of several sites. The coordinator runs this once.
@@ -427,6 +445,9 @@ def sites_demo(
         bool, option(DATA, "Declare columns, and use no public rows.", "--without-public")
     ] = False,
     epsilon: Annotated[float, option(PRIVACY, "Budget. [1]")] = 1.0,
+    holdout_score: Annotated[
+        float | None, option(METHOD, "Share of units that only measure the model. [none]", "--holdout-score")
+    ] = None,
     seed: Annotated[int | None, option(METHOD, "Public seed of the split; not of the noise.")] = None,
     out: Annotated[Path | None, option(OUTPUT, "Empty folder that keeps all folders.")] = None,
     as_json: Json = False,

@@ -238,7 +238,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
 
             of_whom = (units, public_units, fewest_units)
             y = arguments.required(y)
-            steps = _NumberSteps.in_memory(self, rows, X, y, check, of_whom, personal_epsilons=personal_epsilons)
+            steps = NumberSteps.in_memory(self, rows, X, y, check, of_whom, personal_epsilons=personal_epsilons)
             self.result_ = run_steps(steps)
             rows.publish(self)
         return self
@@ -277,7 +277,7 @@ class LabelMomentsRegressor(RegressorMixin, ReadsTables):
                 self, *given, check=lambda public: row_check(self, public, declared)
             )
             n_units = integer_between("n_records", records.n_units, 1, 2**40)
-            self.result_ = run_steps(_NumberSteps.of(self, records, public, whose, n_units, fewest_units))
+            self.result_ = run_steps(NumberSteps.of(self, records, public, whose, n_units, fewest_units))
             rows.publish(self)
         return self
 
@@ -490,7 +490,7 @@ class OneMapSteps(MomentsSteps):
         return "a linear function of the features, from released moments"
 
 
-class _NumberSteps(OneMapSteps):
+class NumberSteps(OneMapSteps):
     """The steps of `LabelMomentsRegressor`."""
 
     #: Chosen on sixteen tables that no figure is reported for.

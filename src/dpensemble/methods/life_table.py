@@ -131,8 +131,8 @@ class _LifeTableResult(Result):
         return f"The life table has {len(self.student.ends)} bins and {len(strata) or 1} {curves}{of}."
 
 
-class _LifeTableSteps(Steps):
-    """The steps of `LifeTable`."""
+class LifeTableSteps(Steps):
+    """The steps of `LifeTable`. `records` are those of `records_of`."""
 
     stage: ClassVar[tuple[str, str]] = ("life table", "Releasing the life table")
     default_teacher: Rows = "each unit answers by itself"
@@ -141,28 +141,39 @@ class _LifeTableSteps(Steps):
     _estimate: LifeTableEstimate
 
     def __init__(
-        self, method: LifeTable, records: CheckedRecords, fewest_units: int | None, *, has_units: bool
+        self, method: LifeTable, records: CheckedRecords, found_budget: tuple[Budget, str], *, has_units: bool
     ) -> None:
         super().__init__(method)
         self.ends, self.strata, self.kinds = checked_ends(method.bins), method.stratum_names, method.kinds_of_events
-        self.has_units, self.records = has_units, records
-        self.find_budget(records.n_units, fewest_units, has_units=has_units)
+        self.budget, self.delta_rule = found_budget
+        self.records, self.has_units = records, has_units
+
+    @staticmethod
+    def records_of(method: LifeTable, rows: TimesAndEnds, owners: Owners) -> CheckedRecords:
+        """Return checked records of times and ends."""
+        form = TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True)
+        check = RowCheck(form, np.arange(method.n_classes), True, rows.units(owners))
+        return CheckedRecords.in_memory(rows.table, rows.targets, check)
 
     def prepare(self) -> None:
         """Choose the design and its meter from public settings."""
         self.design = self.method.design(self.budget)
         self.meter = self.design.meter()
 
-    def charge_and_release(self, advance: Callable[[float], None]) -> None:
-        """Charge for the table, and draw its noise."""
+    def _source(self) -> MomentsSource:
+        """Return the private records behind the map of times, and the releaser of their sum."""
         places = PlacesOfTimes(tuple(self.ends.tolist()))
         features = Features(places, zeroes_bad=True, n_features=len(self.ends) + 1, keeps=self.records.keeps)
-        self.source = MomentsSource(
+        return MomentsSource(
             blocks=SumsOfRecords(self.records, features),
             nonnegative=True,
             sums=SumReleaser(relation=self.relation, meter=self.meter, noise=self.noise),
             same=self.records.same,
         )
+
+    def charge_and_release(self, advance: Callable[[float], None]) -> None:
+        """Charge for the table, and draw its noise."""
+        self.source = self._source()
         query = LifeTableSum(self.method.n_classes)
         noisy, spread = self.source.noisy_sum(query, 1.0, title="Life table")
         self._estimate = LifeTableEstimate(self.ends, self.strata, noisy, spread, self.kinds)
@@ -192,7 +203,7 @@ class _LifeTableSteps(Steps):
             charges=self.meter.charges,
         )
 
-    def default_student(self) -> Any:
+    def default_student(self) -> str:
         """Return a description of what is computed."""
         return "curves of the released life table"
 
@@ -379,10 +390,10 @@ class LifeTable(BaseEstimator):
             rows = self.checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):
             owners = Owners.of(units, len(rows.targets), zeroes=True)
-            form = TableForm(rows_of_times(np.empty(0), np.empty(0)), declared=True)
-            check = RowCheck(form, np.arange(self.n_classes), True, rows.units(owners))
-            records = CheckedRecords.in_memory(rows.table, rows.targets, check)
-            self.result_ = run_steps(_LifeTableSteps(self, records, fewest_units, has_units=owners.units is not None))
+            has_units = owners.units is not None
+            found = LifeTableSteps.budget_of(self, owners.n_units, fewest_units, has_units=has_units)
+            records = LifeTableSteps.records_of(self, rows, owners)
+            self.result_ = run_steps(LifeTableSteps(self, records, found, has_units=has_units))
         return self
 
     def fit_blocks(
@@ -420,7 +431,8 @@ class LifeTable(BaseEstimator):
         with guarded_fit(self, ledger):
             check = RowCheck(None, np.arange(self.n_classes), True, times=TimesReader(clone(self)))
             records, has_units = checked_records(self, read, check, n_records, units)
-            self.result_ = run_steps(_LifeTableSteps(self, records, fewest_units, has_units=has_units))
+            found = LifeTableSteps.budget_of(self, records.n_units, fewest_units, has_units=has_units)
+            self.result_ = run_steps(LifeTableSteps(self, records, found, has_units=has_units))
         return self
 
     @property

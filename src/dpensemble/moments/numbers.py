@@ -138,10 +138,11 @@ def bounds_of_prefixes(n_cells: int, spread: float, unlucky: float) -> Floats:
 
 @dataclass(eq=False)
 class _Releases:
-    """Releases the sums of a run, and adds up what replacing a unit costs, under either relation."""
+    """Releases the sums of a run. For a proof, adds up what replacing a unit costs, under either relation."""
 
     source: MomentsSource
     meter: SumsMeter
+    proves: bool = False
     total_weight: float = 1.0
     replacing: GaussianCost = field(default_factory=lambda: GaussianCost(0.0))
 
@@ -149,7 +150,8 @@ class _Releases:
         """Release a sum for a share of the budget."""
         charged = len(self.source.sums.released)
         outcome = self.source.noisy_sum(query, share, self.total_weight, title=title)
-        self.replacing = self.replacing + self._cost(query, charged)
+        if self.proves:
+            self.replacing = self.replacing + self._cost(query, charged)
         return outcome
 
     def _cost(self, query: RecordsQuery[Outcome], number: int) -> GaussianCost:
@@ -194,7 +196,7 @@ def release_and_fit_number(
     fresh = as_library_transformer(feature_map).as_fresh(public, units.numbers)
     compared = features if fresh is public else bounded_features(feature_map.transform(fresh)) / UNIT
     with one_thread():
-        sums = _Releases(source, meter)
+        sums = _Releases(source, meter, proves=design.proven_coverage is not None)
         error = 0.0
         if design.count_share:
             total_weight, error = sums.of(UnitCount(), design.count_share, "Statistics")

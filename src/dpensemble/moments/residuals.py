@@ -110,6 +110,13 @@ class Scale:
         along = (self.transformed(self.range.numbers(codes)) - self.middle) / self.spread
         return np.asarray(np.rint(along * _UNITS) / _UNITS)
 
+    @property
+    def public_array(self) -> Floats:
+        """Numbers that differ between two scales of one range, in parts of the range, so that none is large."""
+        low, high = self.transformed(np.array([self.range.low, self.range.high])).tolist()
+        parts = [(self.middle - low) / (high - low), self.spread / (high - low), float(self.shift is not None)]
+        return np.array([*parts, (self.shift or 0.0) / self.range.width])
+
     def numbers(self, along: Floats) -> Floats:
         """Return the numbers at places on the scale, cut to the range."""
         values = self.middle + self.spread * along
@@ -157,6 +164,11 @@ class ResidualSum(RecordsQuery[ClippedRound]):
         "the mean of the features, with each record weighted by how far its number is from what was expected, cut to a "
         "published limit"
     )
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """The scale, the centre and the limit."""
+        return self.scale.public_array, self.centre, np.array([self.tau])
 
     def bounded_factors(self, features: Rows, targets: Integers, weights: Floats) -> tuple[Rows, Floats]:
         """Return features, and weighted residuals. Features of a bad record are zeros."""
@@ -229,6 +241,11 @@ class TargetCounts(CellCounts):
         """One group: the cells between edges, and one more on either side of the range."""
         return 1, len(self.edges) + 3
 
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """Edges in parts of the range."""
+        return ((self.edges - self.range.low) / self.range.width,)
+
     def places(self, features: Rows, targets: Integers) -> Integers:  # noqa: ARG002
         """Return the cells of numbers."""
         inside = 1 + np.searchsorted(self.edges, self.range.numbers(targets), side="right")
@@ -249,6 +266,11 @@ class ResidualCounts(CellCounts):
     def shape(self) -> tuple[int, int]:
         """Groups and cells."""
         return len(self.cuts) + 1, len(self.edges) + 1
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """The scale, the coefficients, and the edges of cells and of groups."""
+        return self.scale.public_array, self.coefficients, self.edges, self.cuts
 
     def places(self, features: Rows, targets: Integers) -> Integers:
         """Return the cells of residuals."""
@@ -275,6 +297,11 @@ class NestedCounts(CellCounts):
     def shape(self) -> tuple[int, int]:
         """One group of as many cells as intervals."""
         return 1, len(self.ends)
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """The scale, the coefficients, and the ends of groups and of intervals."""
+        return self.scale.public_array, self.coefficients, self.cuts, self.ends
 
     def places(self, features: Rows, targets: Integers) -> Integers:
         """Return the narrowest interval that has the number inside."""

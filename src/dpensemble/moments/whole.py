@@ -168,11 +168,6 @@ class RecordsQuery(SumQuery[Outcome]):
     #: Whether no record adds a negative entry.
     never_negative = False
 
-    @property
-    def public_arrays(self) -> tuple[Floats | None, ...]:
-        """Arrays of earlier releases that the sum depends on, such as the centre of residuals. Public."""
-        return ()
-
     def rows_at_once(self, n_features: int) -> int:  # noqa: ARG002
         """Return how many records' factors should be in memory at a time. Exact sums do not depend on that."""
         return _MOST_ROWS

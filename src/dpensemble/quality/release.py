@@ -103,6 +103,8 @@ class Layout:
         Budget of a held-back unit.
     relation : Relation
         Neighbouring relation.
+    larger : float, default=1.0
+        How many times the noise is that which the budget needs, when several sites share the noise.
     """
 
     classes: tuple[str, ...]
@@ -114,6 +116,7 @@ class Layout:
     epsilon: float
     delta: float
     relation: Relation = Relation.REPLACE_ONE
+    larger: float = 1.0
 
     @classmethod
     def planned(
@@ -127,6 +130,7 @@ class Layout:
         groups: Mapping[str, tuple[str, ...]] | None = None,
         required: int = 1,
         relation: Relation = Relation.REPLACE_ONE,
+        larger: float = 1.0,
     ) -> Layout:
         """Choose the cells that a budget supports.
 
@@ -154,6 +158,8 @@ class Layout:
             Number of thresholds that must be edges of bins.
         relation : Relation
             Neighbouring relation.
+        larger : float, default=1.0
+            How many times the noise is that which the budget needs.
 
         Raises
         ------
@@ -167,7 +173,7 @@ class Layout:
         (16, 32, 5.28)
         """
         groups = dict(groups or {})
-        n_classes, noise = len(classes), _noise(epsilon, delta)
+        n_classes, noise = len(classes), _noise(epsilon, delta) * larger
         fewest = required + 1
 
         def layout(bins: int, group_bins: int) -> Layout:
@@ -181,6 +187,7 @@ class Layout:
                 epsilon=epsilon,
                 delta=delta,
                 relation=relation,
+                larger=larger,
             )
 
         def spread(n_histograms: int, n_added: int) -> float:
@@ -255,7 +262,7 @@ class Layout:
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise on each cell, in units."""
-        return _noise(self.epsilon, self.delta) * self.sensitivity
+        return _noise(self.epsilon, self.delta) * self.sensitivity * self.larger
 
     def for_shares(self, shares: Sequence[float], required: int = 1) -> Layout:
         """Return fewer bins within groups if the published student expects few units of a class.
@@ -307,16 +314,27 @@ class Layout:
 
     def release(self, edges: _Edges, total: Integers, noise: NoiseSource) -> NoisyHistograms:
         """Charge for the sum of the units' vectors, draw its noise, and return the noisy histograms."""
-        query = _QualitySum(len(self.histograms))
+        query = self.sum_between(edges)
         noisy, spread, meter = _drawn(query, total, noise, self.relation, self.epsilon, self.delta)
+        return self.read(edges, (noisy, spread), meter.spent_epsilon, meter.charges)
+
+    def sum_between(self, edges: _Edges) -> _QualitySum:
+        """Return the sum of the units' vectors, which takes the whole budget. Its result is for `read`."""
+        return _QualitySum(len(self.histograms), edges=(*edges.of_class.values(), edges.of_groups))
+
+    def read(
+        self, edges: _Edges, drawn: tuple[Floats, float], epsilon: float, charges: tuple[dict[str, float], ...]
+    ) -> NoisyHistograms:
+        """Return the histograms of noisy cells and of the standard deviation of their noise."""
+        noisy, spread = drawn
         return NoisyHistograms(
             layout=self,
             edges=edges,
             cells=self.split(noisy),
             sigma=spread,
-            epsilon=meter.spent_epsilon,
+            epsilon=epsilon,
             delta=self.delta,
-            charges=meter.charges,
+            charges=charges,
         )
 
     def split(self, cells: Floats) -> tuple[Floats, ...]:
@@ -352,18 +370,24 @@ def _affordable(allowed: float, one: float, fewest: int) -> int:
     return max(fewest, min(MOST_BINS, math.floor((allowed / one) ** 2)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _QualitySum(SumQuery[tuple[Floats, float]]):
-    """The sum of the held-back units' histograms. The module proves its sensitivity."""
+    """The sum of the held-back units' histograms, between public edges. The module proves its sensitivity."""
 
     n_histograms: int
     words: str = "the histogram of the student's probabilities by true class, on held-back units"
+    edges: tuple[Floats, ...] = ()
     unit = WHOLE_UNIT
 
     @property
     def description(self) -> str:
         """What is released."""
         return self.words
+
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """Edges of bins."""
+        return self.edges
 
     @property
     def replacing(self) -> int:

@@ -155,6 +155,20 @@ class SiteSumsMeter(SumsMeter):
         return self._costs[0]
 
 
+def larger_cost(teaching: GaussianCost, held: GaussianCost) -> GaussianCost:
+    """Return what sums of two parts of the units cost a unit, which is in one of the parts.
+
+    A person at ``k`` sites has records in the first part at ``a`` of them, and in the second one at ``k - a``. Their
+    squares add up to at most ``a**2 s + (k - a)**2 t <= k**2 max(s, t)``. Both slacks are charged in any case.
+
+    Examples
+    --------
+    >>> larger_cost(GaussianCost(0.5), GaussianCost(0.3)).squares
+    0.5
+    """
+    return GaussianCost(max(teaching.squares, held.squares), teaching.slack + held.slack)
+
+
 def epsilon_at(cost: GaussianCost, delta: float, *, factor: float = 1.0, sites: int = 1) -> float:
     """Return the epsilon of a unit with records at some sites, if `SiteNoise.factor` is as given.
 

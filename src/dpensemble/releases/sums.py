@@ -97,6 +97,11 @@ class SumQuery(ABC, Generic[Outcome]):
     def removing(self) -> int:
         """Most whole units by which the sum moves when a unit of weight 1 is added or removed."""
 
+    @property
+    def public_arrays(self) -> tuple[Floats | None, ...]:
+        """Arrays of earlier releases that the sum depends on, such as the centre of residuals. Public."""
+        return ()
+
     def sensitivity(self, relation: Relation) -> int:
         """Return the most whole units by which neighbouring data sets can move the sum."""
         return self.removing if relation is Relation.ADD_OR_REMOVE_ONE else max(self.replacing, self.removing)

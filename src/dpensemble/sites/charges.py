@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from dpensemble._files import JSON, parse_json, sync_folder
@@ -18,6 +19,9 @@ from dpensemble.relations import Relation
 from dpensemble.releases.parts import SiteSumsMeter
 from dpensemble.sites.exchange import CoordinatorExchange, SiteExchange
 from dpensemble.sites.terms import COORDINATOR
+
+# Entry of a charge that is for held-back units.
+_HELD = "held"
 
 
 class Journal:
@@ -92,6 +96,8 @@ class Payer:
     ----------
     meter : SiteSumsMeter
         Charges of this site, those of earlier processes included.
+    held : SiteSumsMeter
+        Charges of units that are held back. No unit is charged by both meters.
     number : int
         Number of the sum that is drawn next.
     """
@@ -99,19 +105,26 @@ class Payer:
     def __init__(self, exchange: SiteExchange | CoordinatorExchange, journal: Journal, ledger: JSON) -> None:
         self._exchange, self._journal, self._ledger = exchange, journal, ledger
         terms, charges = exchange.terms, journal.charges()
-        self.meter = SiteSumsMeter(terms.budget, terms.attempts, self._record)
+        self.meter = SiteSumsMeter(terms.budget, terms.attempts, partial(self._record, {}))
+        self.held = SiteSumsMeter(terms.budget, terms.attempts, partial(self._record, {_HELD: True}))
         self.number = 0
         self._opened: dict[int, dict[str, JSON]] = {}
-        self.meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")} for one in charges])
+        self._held_numbers: set[int] = set()
+        for one in charges:
+            meter = self.held if _HELD in one else self.meter
+            meter.charge_again([{name: one[name] for name in ("sigma", "variance", "entries")}])
         self._base = f"sites {terms.run} {exchange.post.name}"
         # A ledger that knows of a run which the own folder does not know: the folder was restored.
         self._restored = ledger is not None and not charges and ledger.has_release(self._base)
 
-    def _record(self, charge: dict[str, JSON]) -> None:
-        """Write a charge to the journal, then charge the ledger, which may refuse."""
+    def _record(self, part: dict[str, JSON], charge: dict[str, JSON]) -> None:
+        """Write a charge to the journal, then charge the ledger, which may refuse.
+
+        What the run costs covers both parts, since a unit is in one of them.
+        """
         attempt, number, terms = self._exchange.now, self.number, self._exchange.terms
         again = self._ledger is not None and self._may_be_drawn_again(attempt, number)
-        self._journal.add({"attempt": attempt, "number": number, **charge})
+        self._journal.add({"attempt": attempt, "number": number, **part, **charge})
         if self._ledger is None:
             return
         if again:
@@ -134,21 +147,30 @@ class Payer:
         is_first = attempt > 1 and all(one["attempt"] != attempt for one in charges)
         return is_first and bool(self._ledger.has_release(self._base))
 
-    def opened(self, number: int, charge: dict[str, JSON]) -> None:
-        """Remember what an opened sum cost. Public."""
+    def opened(self, number: int, charge: dict[str, JSON], *, of_held: bool = False) -> None:
+        """Remember what an opened sum cost, perhaps one of held-back units. Public."""
         self._opened[number] = charge
+        if of_held:
+            self._held_numbers.add(number)
 
-    def public_charges(self) -> list[dict[str, JSON]]:
+    @property
+    def next_number(self) -> int:
+        """Number of the sum after those that are open."""
+        return max(self._opened, default=0) + 1
+
+    def public_charges(self, *, of_held: bool = False) -> list[dict[str, JSON]]:
         """Return a charge for each opened sum, and one more for each lost attempt, as if all sites had drawn then.
 
-        There are never fewer than this site drew, even if the coordinator changes its messages later.
+        There are never fewer than this site drew, even if the coordinator changes its messages later. Sums of held-back
+        units are apart from those of others.
         """
-        once = sorted(self._opened)
+        own = {number for number in self._opened if (number in self._held_numbers) is of_held}
+        once = sorted(own)
         numbers = Counter(once)
         for attempt in range(2, self._exchange.terms.attempts + 1):
             start = self._exchange.post.read("start", COORDINATOR, attempt)
-            if start is not None and len(start[0]) in self._opened:
+            if start is not None and len(start[0]) in own:
                 numbers[len(start[0])] += 1
-        numbers |= Counter(one["number"] for one in self._journal.charges() if one["number"] in self._opened)
+        numbers |= Counter(one["number"] for one in self._journal.charges() if one["number"] in own)
         again = sorted((numbers - Counter(once)).elements())
         return [self._opened[number] for number in (*once, *again)]

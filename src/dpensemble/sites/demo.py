@@ -26,7 +26,8 @@ from dpensemble.certificates import confirmed
 from dpensemble.errors import FileError, InvalidParameterError
 from dpensemble.persistence import load_classifier
 from dpensemble.sites.messages import SitesError
-from dpensemble.sites.run import CERTIFICATE, STUDENT
+from dpensemble.sites.run import CERTIFICATE, SUMMARY
+from dpensemble.sites.tables import STUDENT
 from dpensemble.sites.terms import COORDINATOR
 from dpensemble.workflow.learners import scores
 from dpensemble.workflow.tables import Tables, adult_tables
@@ -57,6 +58,8 @@ class Demo:
         Public seed of the split into private, public and test rows, and of sites.
     without_public : bool, default=False
         Whether columns are declared in place of public rows.
+    holdout_score : float, optional
+        Share of the units of each site that are held back, to measure the model.
     unequal : bool, default=False
         Whether each site has about half as many records as the one before it.
     folder : path, optional
@@ -69,6 +72,7 @@ class Demo:
     seed: int | None = None
     unequal: bool = False
     without_public: bool = False
+    holdout_score: float | None = None
     folder: Path | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +98,7 @@ class Demo:
         show("Coordinator: the terms.")
         options = [*self._public(root / COORDINATOR, tables), "--sites", ",".join(names)]
         options += ["--classes", ",".join(tables.classes), "--target", "income", "--epsilon", str(self.epsilon)]
+        options += [] if self.holdout_score is None else ["--holdout-score", str(self.holdout_score)]
         with _Parties(root, (COORDINATOR, *names)) as parties:
             parties.begin(COORDINATOR, "new", options)
             parties.printed(COORDINATOR)
@@ -147,6 +152,7 @@ class Demo:
             "accuracy": measured["accuracy"],
             "auroc": measured["auroc"],
             "test_rows": len(rows),
+            "quality": json.loads((root / COORDINATOR / SUMMARY).read_text(encoding="utf-8")).get("quality"),
             "opened_folders": {name: _opened_by(root, name) for name in (COORDINATOR, *names)},
             "message_bytes": sum(path.stat().st_size for path in (root / _MESSAGES).iterdir()),
             "cpu_seconds": _children_seconds(),

@@ -27,14 +27,16 @@ from numpy.typing import NDArray
 
 from dpensemble._entries import BigIntegers, Floats
 from dpensemble._files import JSON
-from dpensemble.moments.whole import AnyQuery, RecordsQuery
-from dpensemble.releases import SumReleaser
+from dpensemble.moments.whole import AnyQuery
+from dpensemble.releases import SumQuery, SumReleaser
 from dpensemble.releases.parts import SiteNoise
 from dpensemble.releases.sums import Outcome, PartialSums
 from dpensemble.sites import masks
 from dpensemble.sites.messages import Post, SitesError, StillWaiting, digest
 from dpensemble.sites.terms import COORDINATOR, RunTerms
 
+# Any sum, however its result is read.
+_Query = SumQuery[JSON]
 # Entries of a sum, at most.
 _MOST_ENTRIES = 2**22
 # Standard deviations that noise never exceeds, and by how many the length of a sum may exceed its bound.
@@ -185,7 +187,7 @@ class _Exchange(ABC):
                 )
         return digest([own, {name: arrived[name][1] for name in arrived}])
 
-    def _plausible(self, opened: Opened, coming: NextSum, query: AnyQuery | None, spread: float, units: float) -> None:
+    def _plausible(self, opened: Opened, coming: NextSum, query: _Query | None, spread: float, units: float) -> None:
         """Raise if a sum is longer than noise and the public number of units allow."""
         if query is None:
             return
@@ -246,7 +248,7 @@ class CoordinatorExchange(_Exchange):
     def open(
         self,
         coming: NextSum,
-        query: AnyQuery | None,
+        query: _Query | None,
         spread: float,
         units: float,
         contribute: Callable[[], list[int]] | None = None,
@@ -262,7 +264,7 @@ class CoordinatorExchange(_Exchange):
                 self.attempt = None
         return self.opened[coming.number].entries
 
-    def _open(self, coming: NextSum, query: AnyQuery | None, spread: float, units: float) -> None:
+    def _open(self, coming: NextSum, query: _Query | None, spread: float, units: float) -> None:
         attempt = self.attempt
         if attempt is None:
             return
@@ -383,7 +385,7 @@ class SiteExchange(_Exchange):
     def open(
         self,
         coming: NextSum,
-        query: AnyQuery | None,
+        query: _Query | None,
         spread: float,
         units: float,
         contribute: Callable[[], list[int]],
@@ -453,13 +455,17 @@ def require_no_wrap(noise: SiteNoise, variance: int) -> None:
         raise SitesError("epsilon is too small for sums modulo 2**64: use a larger epsilon or fewer rounds.")
 
 
-def coming_sum(query: AnyQuery | None, number: int, example: Floats | None = None) -> NextSum:
+def coming_sum(
+    query: _Query | None, number: int, example: Floats | None = None, *, holds_back: bool = False
+) -> NextSum:
     """Return the description of a sum that all sites must agree on.
 
-    `example` is what a record that everybody knows would add, since sites may sum behind different maps.
+    `example` is what a record that everybody knows would add, since sites may sum behind different maps. Without a
+    query the numbers of units are opened: all, or those that are trained on and those that are held back.
     """
     if query is None:
-        return NextSum(number, "the number of units of all sites", [])
+        about = "the numbers of units that teach and that are held back" if holds_back else "the number of units"
+        return NextSum(number, f"{about} of all sites", [])
     arrays = (*query.public_arrays, example)
     return NextSum(number, query.description, [part for one in arrays for part in _projections(one)])
 
@@ -555,19 +561,25 @@ def read_history(post: Post, stated: JSON) -> list[Opened]:
     return history
 
 
-def total_units(entries: NDArray[np.int64], terms: RunTerms) -> int:
-    """Return the number of units of all sites, or raise if it cannot be one."""
-    if len(entries) != 1 or not len(terms.sites) <= int(entries[0]) <= sum(terms.most_units):
+def total_units(entries: NDArray[np.int64], terms: RunTerms) -> list[int]:
+    """Return the number of units of all sites that teach, and of those that are held back if there are any.
+
+    Raise if they cannot be these numbers.
+    """
+    expected = 1 if terms.holdout_score is None else 2
+    totals = list(map(int, entries.tolist()))
+    possible = len(totals) == expected and totals[0] >= len(terms.sites) and min(totals) >= 0
+    if not possible or sum(totals) > sum(terms.most_units):
         raise SitesError(
             "the number of units of all sites is impossible, so some site has more than the terms allow or sent "
             "something else: no noise was drawn; stop the run."
         )
-    return int(entries[0])
+    return totals
 
 
 def read_sum(
     sums: SumReleaser,
-    query: RecordsQuery[Outcome],
+    query: SumQuery[Outcome],
     entries: NDArray[np.int64],
     share: float,
     weight: float,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
+from dpensemble._entries import Rows
 from dpensemble._files import JSON, read_json
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._same_code import other_versions, versions
@@ -24,11 +26,9 @@ from dpensemble.certificates import certificate_of_sites
 from dpensemble.engine.run import require_account, run_steps
 from dpensemble.errors import DataError, FileError, InvalidParameterError, file_errors
 from dpensemble.guarantee import Budget, Guarantee
-from dpensemble.methods.label_moments import LabelMomentsClassifier, MomentsSteps
-from dpensemble.persistence import save_classifier
+from dpensemble.quality.result import ReleasedQuality
 from dpensemble.relations import Relation
-from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
-from dpensemble.rows.arguments import sorted_classes
+from dpensemble.releases.parts import SiteSumsMeter, epsilon_at, larger_cost
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.sites.charges import Journal, Payer
 from dpensemble.sites.exchange import (
@@ -51,7 +51,7 @@ from dpensemble.sites.messages import (
     first_of,
     require_cryptography,
 )
-from dpensemble.sites.sums import Shared, SharedSteps
+from dpensemble.sites.sums import Shared
 from dpensemble.sites.tables import PUBLIC_FILE, PartyTables, PublicRows
 from dpensemble.sites.terms import COORDINATOR, RunTerms
 from dpensemble.workflow.disk import replace_own_file
@@ -59,7 +59,14 @@ from dpensemble.workflow.table_files import TableFiles
 
 _OWN, _JOURNAL = "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
-STUDENT, CERTIFICATE, SUMMARY = "student.skops", "certificate.json", "summary.json"
+CERTIFICATE, SUMMARY = "certificate.json", "summary.json"
+# What the guarantee of a run with held-back units assumes.
+_HELD_BACK = (
+    "Which units (or records) are held back follows from their places in the private table of a site and from the "
+    "site's secret. The model learns nothing from them, and only a noisy histogram of the released model's "
+    "probabilities for them is published.",
+    "Neighbouring data sets list their units in the same order, each by its first record.",
+)
 
 
 class SiteRun:
@@ -83,12 +90,16 @@ class SiteRun:
         What the sites agree on.
     fingerprint : str
         Of this party's long-term key. Read it to the other sites by telephone.
-    model_ : LabelMomentsClassifier
+    model_ : LabelMomentsClassifier, LabelMomentsRegressor or LifeTable
         The fitted model, after `run`.
     guarantee_ : Guarantee
         Privacy of the run, after `run`.
     certificate_ : dict
         What ``dpensemble verify`` checks, after `run`.
+    quality_ : ReleasedQuality or None
+        How good the model is on held-back units, after `run`, if the terms hold some back.
+    where_ : str
+        Where the result is, after `run`, and the curves of a life table in sentences.
 
     Examples
     --------
@@ -97,9 +108,10 @@ class SiteRun:
     >>> hospital.run(private="patients.csv").model_.predict(rows)  # doctest: +SKIP
     """
 
-    model_: LabelMomentsClassifier
+    model_: Rows
     guarantee_: Guarantee
     certificate_: dict[str, JSON]
+    where_: str
 
     def __init__(self, messages: Path | str | Transport, own: Path | str) -> None:
         require_cryptography()
@@ -118,8 +130,9 @@ class SiteRun:
         self._post.keys[COORDINATOR] = coordinator
         self._journal = Journal(self._own / _JOURNAL)
         self._exchange: SiteExchange | CoordinatorExchange | None = None
-        self._tables = PartyTables(self.terms, self._transport, self._own)
+        self._tables = PartyTables.of(self.terms, self._transport, self._own)
         self._payer: Payer
+        self.quality_: ReleasedQuality | None = None
 
     @classmethod
     def new(
@@ -130,7 +143,6 @@ class SiteRun:
         public: Path | str | pd.DataFrame | None = None,
         declared_columns: Path | str | Mapping[str, Sequence[JSON]] | None = None,
         sites: Sequence[str],
-        classes: Sequence[JSON],
         target: str,
         **settings: JSON,
     ) -> SiteRun:
@@ -145,15 +157,15 @@ class SiteRun:
         declared_columns : path or mapping, optional
             The range or the categories of each column, if no rows are public: a mapping as for
             `LabelMomentsClassifier`, or a file of JSON. The terms contain them. They must not depend on private rows.
-        sites, classes, target, **settings
-            As for `RunTerms`.
+        sites, target, **settings
+            As for `RunTerms`: `classes`, the `range` of a number, or `times` are among them.
         """
         require_cryptography()
         transport = _transport(messages, Path(own))
         if arrived(transport, file_name("terms", COORDINATOR), 2**30) is not None:
             raise FileError("messages already hold the terms of a run: use an empty folder for each run.")
         content = None if public is None else _public_bytes(public)
-        given = {"sites": sites, "classes": classes, "target": target, **settings}
+        given = {"sites": sites, "target": target, **settings}
         columns = _declared(declared_columns, given)
         terms = RunTerms.of(public=content, declared_columns=columns, **given)
         secret = SigningKey.new_secret()
@@ -214,7 +226,7 @@ class SiteRun:
         _write_party(Path(own), party, replacing=bool(begun))
         try:
             run = cls(transport, own)
-            run._tables.read_private(Path(private))
+            run._tables.read_private(Path(private), bytes.fromhex(row_key))
             _write_party(Path(own), party | {"records": run._identity()}, replacing=True)
         except BaseException:
             # Nothing was sent, so that the name is free.
@@ -242,8 +254,14 @@ class SiteRun:
         _write_party(self._own, party | {"trusted": {**party.get("trusted", {}), **tidy}}, replacing=True)
 
     def files(self, private: Path | str) -> TableFiles:
-        """Return how a table of private records is read by the terms."""
+        """Return how a table of private records with features is read by the terms."""
         return self._tables.files(Path(private))
+
+    def counts_of_records(self) -> dict[str, int]:
+        """Return how many records the site read at `join` or `run`, and how many are bad. For the site only."""
+        blocks = [] if self._tables.site is None else self._tables.site.blocks
+        bad = sum(int(np.sum(block.targets < 0)) for block in blocks)
+        return {"records": sum(len(block.targets) for block in blocks), "bad": bad}
 
     def run(
         self,
@@ -282,7 +300,7 @@ class SiteRun:
         waiting = Patience(patience, on_wait)
         with guard_private_rows(), one_thread(), unheard():
             if private is not None and self._tables.site is None:
-                self._tables.read_private(Path(private))
+                self._tables.read_private(Path(private), bytes.fromhex(self._party()["row_key"]))
                 self._require_same_records()
             public = self._tables.public()
             exchange = self._begin(waiting, ledger)
@@ -307,9 +325,8 @@ class SiteRun:
         if site is None:
             raise DataError("there are no private records.")
         checksums = RowChecksums(bytes.fromhex(self._party()["row_key"]))
-        blocks = site.records.blocks or ()
-        total = sum(checksums.of(block.rows, block.targets) for block in blocks) % 2**128
-        return digest([total, site.records.n_records, site.n_units])
+        sums = [checksums.of(block.rows, block.targets) % 2**128 for block in site.blocks]
+        return digest([sums, [len(block.targets) for block in site.blocks], site.counts])
 
     def _require_same_records(self) -> None:
         if self._party().get("records") != self._identity():
@@ -407,36 +424,43 @@ class SiteRun:
 
     def _fit(self, public: PublicRows, exchange: SiteExchange | CoordinatorExchange) -> None:
         """Open the number of units and all sums, and store what follows from them."""
-        method, relation = public.method, Relation(self.terms.relation)
-        total = float(max(len(public.table), 1))
-        if relation is Relation.REPLACE_ONE:
-            total = float(self._count(exchange))
-        has_units = self.terms.unit is not None
-        n_units = int(total) if relation is Relation.REPLACE_ONE else 1
-        budget, rule = MomentsSteps.budget_of(method, n_units, None, has_units=has_units)
-        records = public.example if self._tables.site is None else self._tables.site.records
-        classes = sorted_classes(method.classes)
-        steps = SharedSteps(method, records, public.table, classes, None, total, public.units, (budget, rule))
-        steps.shared = Shared(exchange, self._payer, public.example)
-        method.result_ = run_steps(steps)
-        public.rows.publish(method)
+        n_units, most, layout = None, sum(self.terms.most_units), None
+        if Relation(self.terms.relation) is Relation.REPLACE_ONE:
+            n_units, *n_held = self._count(exchange)
+            most = n_units
+            layout = self._tables.layout(public, n_held[0], exchange.noise) if n_held else None
+        shared = Shared(exchange, self._payer, public.example, float(most))
+        method = public.method
+        method.result_ = run_steps(self._tables.steps(public, n_units, shared))
+        if layout is not None:
+            held = None if self._tables.site is None else self._tables.site.held
+            self.quality_ = ReleasedQuality.of_histograms(shared.quality(method.model_, public.table, layout, held))
+        if public.rows is not None:
+            public.rows.publish(method)
         # The last key of this process.
         exchange.attempt = None
         self._store(method, exchange)
+        self.where_ = "\n".join([*self._quality_in_words(), self._tables.write(public, n_units)])
+        replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
+        replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
 
-    def _count(self, exchange: SiteExchange | CoordinatorExchange) -> int:
-        """Open the number of units of all sites, which is public when a unit is replaced."""
-        coming = coming_sum(None, 0)
-        own = 0 if self._tables.site is None else self._tables.site.n_units
-        return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: [own]), self.terms)
+    def _count(self, exchange: SiteExchange | CoordinatorExchange) -> list[int]:
+        """Open the number of units of all sites, which is public when a unit is replaced, and of held-back ones."""
+        coming = coming_sum(None, 0, holds_back=self.terms.holdout_score is not None)
+        site = self._tables.site
+        own = [] if site is None else site.counts
+        return total_units(exchange.open(coming, None, 0.0, 0.0, lambda: own), self.terms)
 
-    def _store(self, method: LabelMomentsClassifier, exchange: SiteExchange | CoordinatorExchange) -> None:
-        """Keep the model, its guarantee and certificate, and write them."""
+    def _store(self, method: Rows, exchange: SiteExchange | CoordinatorExchange) -> None:
+        """Keep the model, its guarantee and its certificate."""
         payer = self._payer
         charges = payer.public_charges()
         meter = SiteSumsMeter(self.terms.budget, self.terms.attempts)
         meter.charge_again(charges)
-        cost, noise = meter.cost(), exchange.noise
+        held = SiteSumsMeter(self.terms.budget, self.terms.attempts)
+        of_held = payer.public_charges(of_held=True)
+        held.charge_again(of_held)
+        cost, noise = larger_cost(meter.cost(), held.cost()), exchange.noise
         epsilon = max(epsilon_at(cost, self.terms.delta), 1e-9)
         budgets = {1: Budget(epsilon=min(epsilon * (1 + 1e-9), 1e12), delta=self.terms.delta)}
         at = self.terms.at_sites
@@ -451,7 +475,7 @@ class SiteRun:
             + ("." if at == 1 else f", and a person with records at {at} sites at epsilon {budgets[at].epsilon:.4g}."),
         ]
         stated = method.result_.guarantee
-        assumptions = (*words, *stated.assumptions)
+        assumptions = (*words, *(_HELD_BACK if of_held else ()), *stated.assumptions)
         guarantee = replace(
             stated,
             epsilon=epsilon,
@@ -462,15 +486,24 @@ class SiteRun:
         )
         method.result_ = replace(method.result_, guarantee=guarantee, charges=tuple(charges))
         self.model_, self.guarantee_ = method, guarantee
-        certificate = certificate_of_sites(noise, budgets, charges)
+        certificate = certificate_of_sites(noise, budgets, charges, of_held)
         self.certificate_ = certificate | {"for_release": bool(guarantee.for_release)}
-        save_classifier(method.student_, self._own / STUDENT)
-        replace_own_file(self._own / CERTIFICATE, json.dumps(self.certificate_, separators=(",", ":")) + "\n")
-        replace_own_file(self._own / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
+
+    def _quality_in_words(self) -> list[str]:
+        if self.quality_ is None:
+            return []
+        figures = self.quality_.to_dict()
+        named = {"accuracy": "accuracy", "auroc": "area under the curve"}
+        intervals = [
+            f"{words} {figures[name + '_low']:.3f} to {figures[name + '_high']:.3f}"
+            for name, words in named.items()
+            if figures[name + "_low"] is not None
+        ]
+        return [f"On {figures['units']:,} held-back units: {', '.join(intervals)}. Intervals include the noise."]
 
     def summary(self) -> dict[str, JSON]:
         """Return public facts about the finished run as plain values."""
-        drift = self.model_.drift_
+        drift = self.model_.result_.drift
         statistics = [
             {"title": one.table.title, "rows": [list(row) for row in one.table.rows]}
             for one in self.model_.result_.releases
@@ -482,6 +515,8 @@ class SiteRun:
             "sums": len(self.model_.result_.releases),
             "drift": None if drift is None else {"alarm": bool(drift.alarm), "undecided": bool(drift.undecided)},
             "statistics": statistics,
+            **({} if self.quality_ is None else {"quality": self.quality_.to_dict()}),
+            **self._tables.facts(self.model_),
         }
 
     def status(self) -> dict[str, JSON]:

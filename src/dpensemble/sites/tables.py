@@ -2,61 +2,87 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from dpensemble._entries import Rows
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
+from dpensemble.engine.run import Steps
 from dpensemble.errors import DataError
+from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier, row_check
+from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor, NumberSteps
+from dpensemble.methods.life_table import LifeTableSteps
+from dpensemble.moments import MomentsSource
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
+from dpensemble.persistence import save_classifier
+from dpensemble.quality.release import Layout
+from dpensemble.releases.parts import SiteNoise
 from dpensemble.rows import arguments
 from dpensemble.rows.arguments import Owners, PreparedRows, public_unit_numbers, sorted_classes
-from dpensemble.rows.checked import UnitsByPlace
+from dpensemble.rows.checked import CheckedBlock, RowCheck, UnitsByPlace
 from dpensemble.rows.passes import CheckedRecords
 from dpensemble.sites.messages import SitesError, Transport, public_file
+from dpensemble.sites.sums import HeldPart, Shared, SharedSteps
 from dpensemble.sites.terms import RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
+from dpensemble.workflow.life_tables import DeclaredLifeTable, in_words, life_table_rows_of, outcome_of_life_table
+from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, file_tables
 
-#: File of public rows, among the messages and in the folder of a party.
-PUBLIC_FILE = "public.csv"
+#: File of public rows, among the messages and in the folder of a party, and file of the model in the latter.
+PUBLIC_FILE, STUDENT = "public.csv", "student.skops"
 # Files in the folder of a party: declared columns, and made-up records of a coordinator.
 _COLUMNS_FILE, _EXAMPLE_FILE = "columns.json", "example.csv"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiteRecords:
-    """The checked records of a site, and what counts its units. Private."""
+    """The checked records of a site, the number of units that teach, and those that are held back. Private."""
 
     records: CheckedRecords
     n_units: int
+    held: HeldPart | None = None
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of units that teach, and of those that are held back, if any are."""
+        return [self.n_units] if self.held is None else [self.n_units, self.held.n_units]
+
+    @property
+    def blocks(self) -> list[CheckedBlock]:
+        """All records, those that are held back last."""
+        return [*(self.records.blocks or ()), *([] if self.held is None else [self.held.block])]
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Public rows as all parties read them, which are none if columns are declared.
+    """Public rows as all parties read them, which are none if columns are declared, or for a life table.
 
     `method` is the estimator that checked them. `example` is a public or a made-up row in place of records, which shows
     the shape of a sum.
     """
 
-    method: LabelMomentsClassifier
-    rows: PreparedRows
+    method: Rows
+    rows: PreparedRows | None
     table: pd.DataFrame
     units: PublicUnits
     example: CheckedRecords
 
 
 class PartyTables:
-    """The tables of one party, read as the terms state.
+    """The tables of one party, read as the terms state, and the steps that release sums of them. For labels.
 
     Parameters
     ----------
@@ -73,25 +99,57 @@ class PartyTables:
         Records of the site, after `read_private`. A coordinator has none. Private.
     """
 
+    _steps: ClassVar[type[SharedSteps]] = SharedSteps
+
+    @staticmethod
+    def of(terms: RunTerms, transport: Transport, own: Path) -> PartyTables:
+        """Return the tables of a party for what the terms release."""
+        kind = _LifeTables if terms.times is not None else PartyTables if terms.number is None else _NumberTables
+        return kind(terms, transport, own)
+
     def __init__(self, terms: RunTerms, transport: Transport, own: Path) -> None:
         self._terms, self._transport, self._own = terms, transport, own
         self.site: SiteRecords | None = None
         self._tables: Tables | None = None
         self._public: PublicRows | None = None
 
-    def read_private(self, private: Path) -> None:
-        """Read and check the private table."""
+    def read_private(self, private: Path, secret: bytes) -> None:
+        """Read and check the private table. The site's `secret` decides which units are held back, if any are."""
         with guard_private_rows():
             tables = self._read(private)
             method = self._estimator(tables)
             rows = PreparedRows(method, self._public_of(tables))
-            # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
-            labels = tables.y_private.astype(object)
-            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), labels, rows.X_public)
+            targets = self._targets(tables)
+            X, y, public = arguments.checked_tables(method, rows.private(tables.X_private), targets, rows.X_public)
             owners = Owners.of(tables.units, len(X), zeroes=True)
-            check = row_check(method, public, units=UnitsByPlace.of_owners(owners))
-            self.site = SiteRecords(CheckedRecords.in_memory(X, y, check), owners.n_units)
+            held = self._held(owners, secret)
+
+            def part(which: NDArray[np.bool_]) -> tuple[CheckedRecords, Owners]:
+                """Return checked records of some units, all of each."""
+                units = None if tables.units is None else tables.units[which]
+                own = Owners.of(units, int(which.sum()), zeroes=True)
+                check = self._check(method, public, UnitsByPlace.of_owners(own))
+                rows = X[which].reset_index(drop=True), targets[which].reset_index(drop=True)
+                return CheckedRecords.in_memory(*(rows if held.any() else (X, y)), check), own
+
+            records, own = part(~held)
+            back = None if self._terms.holdout_score is None else _held_part(part(held) if held.any() else None)
+            self.site = SiteRecords(records, own.n_units, back)
             self._tables = tables
+
+    def _held(self, owners: Owners, secret: bytes) -> NDArray[np.bool_]:
+        """Return which records are held back: those of each unit together, by its place and the site's secret.
+
+        A process that starts again finds the same units. Entries of records decide nothing.
+        """
+        held = np.zeros(len(owners.present), dtype=bool)
+        if self._terms.holdout_score is not None:
+            seed = hashlib.sha256(b"dpensemble sites held back" + secret).digest()
+            draws = np.random.default_rng(int.from_bytes(seed)).random(owners.n_units)
+            # One unit teaches in any case, since a site without records cannot take part.
+            draws[0] = 1.0
+            held[owners.present] = draws[owners.numbers] < self._terms.holdout_score
+        return held
 
     def public(self) -> PublicRows:
         """Return public rows, or declared columns in their place, with the estimator's checks."""
@@ -103,15 +161,72 @@ class PartyTables:
         method = self._estimator(tables)
         rows = PreparedRows(method, self._public_of(tables))
         rows.warn(None)
-        label = np.array([sorted_classes(method.classes)[0]])
+        label = self._example_target(method)
         public = arguments.public_table(method, rows.X_public)
         example = public.iloc[:1] if self._terms.declared_columns is None else self._made_up_rows(1)
         arguments.checked_tables(method, example, label, rows.X_public)
         numbers = public_unit_numbers(tables.public_units, len(public))
         units = PublicUnits(numbers, private=self._terms.unit is not None)
-        records = CheckedRecords.in_memory(example, label, row_check(method, public))
+        records = CheckedRecords.in_memory(example, label, self._check(method, public, None))
         self._public = PublicRows(method, rows, public, units, records)
         return self._public
+
+    def steps(self, public: PublicRows, n_units: int | None, shared: Shared) -> Steps:
+        """Return the steps of this party. `n_units` are those of all sites, or None if their number is private.
+
+        A coordinator has no records, and takes the example in their place. It sends no sum of the example.
+        """
+        method = public.method
+        total = float(max(len(public.table), 1) if n_units is None else n_units)
+        found, records = self._budget(method, n_units), self._records(public)
+        steps = self._steps(method, records, public.table, self._classes(method), None, total, public.units, found)
+        steps.shared = shared
+        return steps
+
+    def layout(self, public: PublicRows, n_held: int, noise: SiteNoise) -> Layout:
+        """Return the cells for held-back units of all sites, or raise if noise would hide them. Nothing was charged."""
+        terms, size = self._terms, 2**60
+        return Layout.planned(
+            tuple(map(str, self._classes(public.method))),
+            n_held,
+            terms.epsilon,
+            terms.delta,
+            larger=float((noise.opened(size) / size) ** 0.5),
+        )
+
+    def _budget(self, method: Rows, n_units: int | None) -> tuple[Budget, str]:
+        has_units = self._terms.unit is not None
+        return Steps.budget_of(method, 1 if n_units is None else n_units, None, has_units=has_units)
+
+    def _records(self, public: PublicRows) -> CheckedRecords:
+        return public.example if self.site is None else self.site.records
+
+    def write(self, public: PublicRows, n_units: int | None) -> str:  # noqa: ARG002
+        """Write the result of a fitted method into the folder of the party. Return where it is, in a sentence."""
+        save_classifier(public.method.student_, self._own / STUDENT)
+        return f"The model is in {self._own / STUDENT}."
+
+    def facts(self, method: Rows) -> dict[str, JSON]:  # noqa: ARG002
+        """Return more public facts about a fitted method as plain values: none by default."""
+        return {}
+
+    def _classes(self, method: Rows) -> Rows:
+        return sorted_classes(method.classes)
+
+    def _targets(self, tables: Tables) -> Rows:
+        """Return private targets as they are checked."""
+        # A column of blanks has numbers as its type. Such records count as bad, as single blanks do.
+        return tables.y_private.astype(object)
+
+    def _check(self, method: Rows, public: Rows, units: UnitsByPlace | None) -> RowCheck:
+        return row_check(method, public, units=units)
+
+    def _example_target(self, method: Rows) -> Rows:
+        return self._classes(method)[:1]
+
+    def _written_target(self) -> str:
+        """Return the target of made-up records as a file has it."""
+        return str(self._terms.classes[0])
 
     def _public_of(self, tables: Tables) -> pd.DataFrame | None:
         return tables.X_public if self._terms.declared_columns is None else None
@@ -136,7 +251,8 @@ class PartyTables:
         return TableFiles(
             private=private,
             target=terms.target,
-            classes=list(terms.classes),
+            classes=list(terms.classes) or None,
+            number=terms.number,
             unit=terms.unit,
             drop=terms.drop,
             **rows,
@@ -161,7 +277,7 @@ class PartyTables:
             table = self._made_up_rows(2)
             for name in terms.drop:
                 table[name] = "1"
-        table[terms.target] = str(terms.classes[0])
+        table[terms.target] = self._written_target()
         if terms.unit is not None:
             table[terms.unit] = "1"
         replace_own_file(path, table.to_csv(index=False))
@@ -172,7 +288,7 @@ class PartyTables:
         grid = declared_grid(self._terms.declared_columns)
         return grid.rows(np.zeros((n, len(grid.columns)), dtype=np.int64))
 
-    def _estimator(self, tables: Tables) -> LabelMomentsClassifier:
+    def _estimator(self, tables: Tables) -> Rows:
         terms = self._terms
         return LabelMomentsClassifier(
             classes=tables.classes,
@@ -185,3 +301,136 @@ class PartyTables:
             on_bad_record="zero",
             random_state=0,
         )
+
+
+def _held_part(checked: tuple[CheckedRecords, Owners] | None) -> HeldPart:
+    """Return checked records as held-back ones, or none."""
+    if checked is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return HeldPart(CheckedBlock(pd.DataFrame(), nothing, np.empty(0)), nothing, 0, False)
+    records, owners = checked
+    (block,) = records.blocks or ()
+    return HeldPart(block, owners.numbers, owners.n_units, owners.units is not None)
+
+
+class _NumberSteps(SharedSteps, NumberSteps):
+    """The steps of a number, with the sums of all sites."""
+
+
+class _NumberTables(PartyTables):
+    """The tables of one party whose target is a number in a declared range."""
+
+    _steps = _NumberSteps
+
+    def _estimator(self, tables: Tables) -> Rows:
+        del tables
+        terms = self._terms
+        low, high = terms.range or (None, None)
+        return LabelMomentsRegressor(
+            low,
+            high,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            relation=terms.relation,
+            on_bad_record="zero",
+        )
+
+    def _classes(self, method: Rows) -> Rows:
+        del method
+        return np.empty(0)
+
+    def _targets(self, tables: Tables) -> Rows:
+        return tables.y_private
+
+    def _check(self, method: Rows, public: Rows, units: UnitsByPlace | None) -> RowCheck:
+        return row_check(method, public, self._terms.number, units)
+
+    def _example_target(self, method: Rows) -> Rows:
+        return np.array([method.low])
+
+    def _written_target(self) -> str:
+        low, _ = self._terms.range or (0.0, 0.0)
+        return f"{low:.17g}"
+
+
+class _LifeTableSteps(LifeTableSteps):
+    """The steps of a life table, with the sum of all sites."""
+
+    shared: Shared
+
+    def prepare(self) -> None:
+        """Choose the design as for one site, and the meter of this site."""
+        super().prepare()
+        self.meter = self.shared.payer.meter
+
+    def _source(self) -> MomentsSource:
+        return self.shared.source_of(super()._source())
+
+
+class _LifeTables(PartyTables):
+    """The times and codes of one party, for a life table. Nothing is public but the terms."""
+
+    def read_private(self, private: Path, secret: bytes) -> None:
+        """Read the columns that the terms name. A bad record stays, and adds nothing."""
+        del secret
+        with guard_private_rows():
+            declared, model = self._declared, self._declared.model()
+            files = TableFiles(
+                private=private, public=None, target=declared.event, classes=declared.codes, unit=self._terms.unit
+            )
+            tables = life_table_rows_of(files, declared)
+            strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
+            rows = model.checked_rows(tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy(), strata)
+            owners = Owners.of(tables.units, len(rows.targets), zeroes=True)
+            self.site = SiteRecords(LifeTableSteps.records_of(model, rows, owners), owners.n_units)
+
+    @property
+    def _declared(self) -> DeclaredLifeTable:
+        declared = self._terms.life_table
+        if declared is None:
+            raise SitesError("the terms declare no life table.")
+        return declared
+
+    def public(self) -> PublicRows:
+        """Return no rows, and a made-up record as an example: an event at time 0."""
+        if self._public is None:
+            model = self._declared.model()
+            strata = {name: [values[0]] for name, values in (model.strata or {}).items()} or None
+            made_up = model.checked_rows([0.0], [model.events[0]], strata)
+            example = LifeTableSteps.records_of(model, made_up, Owners.of(None, 1, zeroes=True))
+            units = PublicUnits(None, private=self._terms.unit is not None)
+            self._public = PublicRows(model, None, pd.DataFrame(), units, example)
+        return self._public
+
+    def steps(self, public: PublicRows, n_units: int | None, shared: Shared) -> Steps:
+        """Return the steps of this party. `n_units` are those of all sites, or None if their number is private."""
+        found, records = self._budget(public.method, n_units), self._records(public)
+        steps = _LifeTableSteps(public.method, records, found, has_units=self._terms.unit is not None)
+        steps.shared = shared
+        return steps
+
+    def write(self, public: PublicRows, n_units: int | None) -> str:
+        """Write the page, the curves and the cards of the released life table, all of which follow from the release."""
+        terms, model = self._terms, public.method
+        everybody = pd.DataFrame(index=range(n_units or 0))
+        tables = Tables(
+            name=f"records of {len(terms.sites)} sites",
+            classes=[],
+            X_private=everybody,
+            y_private=pd.Series(dtype=object),
+            X_public=public.table,
+            unit_column=terms.unit,
+            target=terms.target,
+        )
+        outcome = outcome_of_life_table(model, tables, self._declared, None, {})
+        # How many records a unit has is known to its sites only.
+        unknown = ["private_records"] if terms.unit is not None or n_units is None else []
+        for name in (*unknown, *(() if n_units is not None else ("private_units",))):
+            outcome.record.data[name] = None
+        for file, (text, _) in outcome.file_contents().items():
+            replace_own_file(self._own / file, text)
+        return "\n".join([*in_words(outcome), f"The page is {self._own / RunFile.REPORT}, and curves are beside it."])
+
+    def facts(self, method: Rows) -> dict[str, JSON]:
+        """Return the curves and the test of the released life table."""
+        return {"life_table": method.life_table_.to_dict()}

@@ -18,8 +18,11 @@ from dpensemble.guarantee import Budget
 from dpensemble.moments.learning import statistics_of
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.maps.tables import MANY_COLUMNS
+from dpensemble.moments.residuals import NumberRange
 from dpensemble.relations import Relation
 from dpensemble.releases.parts import MOST_SITES, SiteNoise, SiteSumsMeter, epsilon_at
+from dpensemble.workflow.life_tables import DeclaredLifeTable
+from dpensemble.workflow.targets import BOTH
 
 #: Name of the party that adds masked sums.
 COORDINATOR = "coordinator"
@@ -27,6 +30,8 @@ COORDINATOR = "coordinator"
 MOST_UNITS = 2**28
 # Bytes of all declared columns, so that the terms fit into one message.
 _MOST_DECLARED = 2**19
+# Codes, strata or bins that terms list, at most.
+_MOST_LISTED = 1000
 # A name is also a part of a file's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -48,10 +53,16 @@ class RunTerms:
     most_units : tuple of int
         Most units of each site. Their sum is at most ``2**28``. A site with more units than that does not refuse, since
         a refusal would show its number.
+    target : str
+        Column of every private table that holds the label, the number, or the code of an event.
     classes : tuple
         All possible labels.
-    target : str
-        Column of every private table that holds the label.
+    range : tuple of float, optional
+        The smallest and the largest number that can occur, if a number is predicted in place of a label.
+    times : dict, optional
+        Declarations of a life table, which needs no public rows. ``time`` is the column of times. ``events``,
+        ``censored`` and ``competing`` are codes. ``bins``, ``at`` and ``time_unit`` are as the options of ``dpensemble
+        lifetable``, and ``strata`` has the values of each column. ``time``, ``events`` and ``bins`` are needed.
     epsilon, delta : float
         Budget of a run in which no attempt is lost.
     colluding : int, default=1
@@ -68,6 +79,9 @@ class RunTerms:
         Columns to leave out.
     statistics : tuple of str
         More released statistics. See `LabelMomentsClassifier`.
+    holdout_score : float, optional
+        Share of the units of each site, up to one half, that teach nothing. One noisy histogram of the model's
+        probabilities for them is one more sum. Only for labels under replace-one.
     rounds : int, optional
         Number of noisy sums of labels. See `LabelMomentsClassifier`.
     public_digest : str or None
@@ -83,13 +97,15 @@ class RunTerms:
 
     sites: tuple[str, ...]
     most_units: tuple[int, ...]
-    classes: tuple[JSON, ...]
     target: str
     epsilon: float
     delta: float
     public_digest: str | None
     versions: dict[str, str]
     run: str
+    classes: tuple[JSON, ...] = ()
+    range: tuple[float, ...] | None = None
+    times: dict[str, JSON] | None = None
     colluding: int = 1
     at_sites: int = 1
     attempts: int = 2
@@ -98,6 +114,7 @@ class RunTerms:
     drop: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     rounds: int | None = None
+    holdout_score: float | None = None
     declared_columns: dict[str, JSON] | None = None
 
     def __post_init__(self) -> None:
@@ -105,7 +122,14 @@ class RunTerms:
         real_between("epsilon", self.epsilon, 1e-3, 100.0)
         delta_of(self.delta)
         member("relation", self.relation, Relation)
-        declared_labels(list(self.classes))
+        self._check_target()
+        if self.holdout_score is not None:
+            real_between("holdout_score", self.holdout_score, 0.01, 0.5)
+            if self.relation != Relation.REPLACE_ONE.value:
+                raise InvalidParameterError(
+                    "holdout_score requires relation='replace-one', in which places are public: set it.",
+                    parameter="holdout_score",
+                )
         statistics_of(list(self.statistics))
         integer_between("attempts", self.attempts, 1, 20)
         integer_between("at_sites", self.at_sites, 1, len(self.sites))
@@ -123,13 +147,54 @@ class RunTerms:
         plain = all(isinstance(text, str) for pair in self.versions.items() for text in pair)
         if not plain or len(self.versions) > 20:
             raise InvalidParameterError("versions of the terms must be a few texts.", parameter="versions")
-        if (self.declared_columns is None) is (self.public_digest is None):
+        if self.times is None and (self.declared_columns is None) is (self.public_digest is None):
             raise InvalidParameterError(
                 "a run needs public rows or declared_columns, and not both: give one of them.",
                 parameter="declared_columns",
             )
         if self.declared_columns is not None:
             self._check_columns(self.declared_columns)
+
+    def _check_target(self) -> None:
+        if self.range is None and self.times is None:
+            declared_labels(list(self.classes))
+            return
+        if self.classes or (self.range is not None and self.times is not None):
+            raise InvalidParameterError(BOTH if self.times is None else _ONE_TARGET, parameter="range")
+        given: dict[str, JSON] = {
+            "rounds": self.rounds,
+            "statistics": self.statistics,
+            "declared_columns": self.declared_columns,
+            "holdout_score": self.holdout_score,
+        }
+        if self.times is None:
+            self._check_range()
+        else:
+            _life_table_of(self).model()
+            given |= {"public": self.public_digest, "drop": self.drop}
+        for name, value in given.items():
+            if value:
+                what = "a life table" if self.range is None else "a number in a range"
+                more = ", and give public rows." if name == "declared_columns" and self.times is None else "."
+                raise InvalidParameterError(f"{name} is not for {what}: leave it out{more}", parameter=name)
+
+    def _check_range(self) -> None:
+        if not isinstance(self.range, tuple) or len(self.range) != 2:
+            raise InvalidParameterError(
+                f"range={shown(self.range)} must be two numbers, the smallest and the largest that can occur.",
+                parameter="range",
+            )
+        NumberRange.of(*self.range)
+
+    @property
+    def life_table(self) -> DeclaredLifeTable | None:
+        """What is declared about a life table, if one is released."""
+        return None if self.times is None else _life_table_of(self)
+
+    @property
+    def number(self) -> NumberRange | None:
+        """The declared range, if a number is predicted."""
+        return None if self.range is None else NumberRange.of(*self.range)
 
     def _check_columns(self, columns: dict[str, JSON]) -> None:
         integer_between("number of declared_columns", len(columns), 1, MANY_COLUMNS)
@@ -182,8 +247,10 @@ class RunTerms:
         cls,
         *,
         sites: Sequence[str],
-        classes: Sequence[JSON],
         target: str,
+        classes: Sequence[JSON] = (),
+        range: Sequence[float] | None = None,
+        times: Mapping[str, JSON] | None = None,
         public: bytes | None = None,
         declared_columns: Mapping[str, Sequence[JSON]] | None = None,
         epsilon: float = 1.0,
@@ -200,7 +267,9 @@ class RunTerms:
         return cls(
             sites=names,
             most_units=tuple(most),
-            classes=tuple(declared_labels(list(classes))),
+            classes=tuple(declared_labels(list(classes))) if range is None and times is None else tuple(classes),
+            range=None if range is None else tuple(range),
+            times=None if times is None else _plain_times(times),
             target=target,
             epsilon=epsilon,
             delta=delta,
@@ -256,11 +325,102 @@ class RunTerms:
         if self.at_sites > 1:
             most = epsilon_at(GaussianCost(meter.mu**2), self.delta, sites=self.at_sites)
             lines.append(f"Epsilon {most:.3g} for a person with records at {self.at_sites} sites.")
+        if self.range is not None:
+            low, high = self.range
+            lines.append(f"{self.target!r} is a number from {low:g} to {high:g}, and numbers outside count as the end.")
+        if (declared := self.life_table) is not None:
+            strata = "".join(f", by {name} ({', '.join(values)})" for name, values in declared.strata.items())
+            ends = ", ".join(f"{end:g}" for end in declared.bins)
+            lines.append(f"A life table of {declared.time!r} until {declared.facts()['what']}{strata}, at {ends}.")
         if self.declared_columns is not None:
             lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
+        if self.holdout_score is not None:
+            lines.append(
+                f"About {self.holdout_score:.0%} of the units of each site are held back, to measure the model by one "
+                "more sum."
+            )
         if self.relation == Relation.REPLACE_ONE.value:
             lines.append("The number of units of all sites together becomes public. That of one site does not.")
         return lines
+
+
+# Entries of `times`, and what stands for those that are left out.
+_TIMES: dict[str, JSON] = {
+    "time": None,
+    "events": None,
+    "bins": None,
+    "censored": ["0"],
+    "competing": [],
+    "strata": [],
+    "at": None,
+    "time_unit": None,
+}
+_CODES = ("events", "censored", "competing")
+_ONE_TARGET = "classes and range are not for times until an event, so only one of them can be given."
+
+
+def _plain_times(given: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return declarations of a life table as messages have them: strata are pairs, and codes are texts."""
+    unknown = [name for name in given if name not in _TIMES]
+    if unknown:
+        raise InvalidParameterError(
+            f"times has the entry {unknown[0]!r}, but takes {', '.join(_TIMES)}: correct it.", parameter="times"
+        )
+    plain = {**_TIMES, **given}
+    for name in ("events", "censored", "competing"):
+        codes = plain[name]
+        plain[name] = (
+            [str(one) for one in codes] if isinstance(codes, Sequence) and not isinstance(codes, str) else codes
+        )
+    for name in ("bins", "at"):
+        plain[name] = list(plain[name]) if isinstance(plain[name], Sequence) else plain[name]
+    strata = plain["strata"]
+    if isinstance(strata, Mapping):
+        plain["strata"] = [
+            [name, values if isinstance(values, str) else [str(one) for one in values]]
+            for name, values in strata.items()
+        ]
+    return plain
+
+
+def _life_table_of(terms: RunTerms) -> DeclaredLifeTable:
+    """Return what terms declare about a life table. Raise for entries of other types."""
+    given = terms.times
+    texts = isinstance(given, dict) and set(given) == set(_TIMES) and all(_texts(given[one]) for one in _CODES)
+    if not texts or given is None or not (isinstance(given["time"], str) and 0 < len(given["time"]) <= 1000):
+        raise InvalidParameterError(
+            "times must name the column of times as time, and list codes of events as texts.", parameter="times"
+        )
+    numbers = [given["bins"], [] if given["at"] is None else given["at"]]
+    unit, strata = given["time_unit"], given["strata"]
+    plain = isinstance(strata, list) and all(isinstance(one, list) and len(one) == 2 for one in strata)
+    if not plain or not all(isinstance(name, str) and _texts(values) for name, values in strata):
+        raise InvalidParameterError("strata of times must list texts for each column.", parameter="strata")
+    if not all(map(_numbers, numbers)) or not (unit is None or isinstance(unit, str)):
+        raise InvalidParameterError(
+            "bins and at of times must be lists of numbers, and time_unit a text.", parameter="bins"
+        )
+    budget = {"epsilon": terms.epsilon, "delta": terms.delta, "relation": terms.relation}
+    more = {name: given[name] for name in ("time", "events", "censored", "competing", "bins", "at", "time_unit")}
+    declared = DeclaredLifeTable(event=terms.target, strata=dict(strata), budget=budget, **more)
+    columns = [
+        declared.time,
+        declared.event,
+        *(name for name, _ in strata),
+        *(() if terms.unit is None else (terms.unit,)),
+    ]
+    if len(set(columns)) < len(columns):
+        raise InvalidParameterError("times, event, strata and unit must be different columns.", parameter="times")
+    return declared
+
+
+def _texts(given: JSON) -> bool:
+    return isinstance(given, list) and len(given) <= _MOST_LISTED and all(isinstance(one, str) for one in given)
+
+
+def _numbers(given: JSON) -> bool:
+    plain = isinstance(given, list) and len(given) <= _MOST_LISTED
+    return plain and all(isinstance(one, int | float) and not isinstance(one, bool) for one in given)
 
 
 def _as_lists(columns: Mapping[str, Sequence[JSON]]) -> dict[str, JSON]:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from dpensemble._checks import declared_labels
 from dpensemble._entries import Rows
+from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.formats import Kind
@@ -19,13 +20,14 @@ from dpensemble.engine.run import Steps, once_prepared
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.life_table import LifeTable
 from dpensemble.relations import Relation
+from dpensemble.report.life_table import life_table_lines
 from dpensemble.report.record import declared_noun
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.stand_ins import nothing_spent
 from dpensemble.workflow.table_files import TableFiles, Workers
 from dpensemble.workflow.tables import Tables, declared_tables
-from dpensemble.workflow.targets import DeclaredTimes
+from dpensemble.workflow.targets import DeclaredTimes, parsed_codes
 
 # Stand-in records of a rehearsal: many, and too few for any curve.
 _STAND_INS = (400, 2)
@@ -45,6 +47,27 @@ class DeclaredLifeTable(DeclaredTimes):
 
     strata: Mapping[str, Sequence[str]] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in self.strata.items():
+            if len(set(values)) < max(2, len(values)):
+                text = f"{name}={','.join(values)}"
+                raise InvalidParameterError(
+                    f"strata={text!r:.80} must declare two or more different values: leave it out, or give all of "
+                    "them.",
+                    parameter="strata",
+                )
+
+    @staticmethod
+    def strata_of(texts: Sequence[str]) -> dict[str, list[str]]:
+        """Return the declared values of each column of options such as ``--strata sex=f,m``."""
+        strata: dict[str, list[str]] = {}
+        for text in texts:
+            name, values = parsed_codes("strata", text, "sex=f,m")
+            if name in strata:
+                raise InvalidParameterError(f"strata names {name!r} twice: give each column once.", parameter="strata")
+            strata[name] = values
+        return strata
 
     def model(self) -> LifeTable:
         """Return the unfitted life table. Raise if its declarations cannot be used."""
@@ -110,12 +133,14 @@ def release_life_table(
     def rehearse(_: Steps) -> None:
         for n_records in _STAND_INS if rehearsed else ():
             with nothing_spent():
-                _outcome(_stand_in(model, n_records), tables, declared, names).file_contents()
+                stand_in = _stand_in(model, n_records)
+                certificate = certificate_of_fit(stand_in)
+                outcome_of_life_table(stand_in, tables, declared, certificate, names).file_contents()
 
     start = perf_counter()
     with once_prepared(rehearse), guard_private_rows():
         _fit(model, tables, declared, ledger=ledger, fewest_units=fewest_units)
-    outcome = _outcome(model, tables, declared, names)
+    outcome = outcome_of_life_table(model, tables, declared, certificate_of_fit(model), names)
     outcome.record.seconds.setdefault("life table", round(perf_counter() - start, 3))
     return outcome
 
@@ -149,6 +174,11 @@ def _stand_in(model: LifeTable, n_records: int) -> LifeTable:
     return stand_in.fit(times, events, strata=strata or None)
 
 
+def in_words(outcome: Outcome) -> list[str]:
+    """Return the curves and the test of a released life table as lines of text."""
+    return list(life_table_lines(outcome.record))
+
+
 class _Reader:
     """How columns were read, for the record."""
 
@@ -167,7 +197,14 @@ class _Reader:
         return ", ".join(parts)
 
 
-def _outcome(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, names: Mapping[str, str]) -> Outcome:
+def outcome_of_life_table(
+    model: LifeTable,
+    tables: Tables,
+    declared: DeclaredLifeTable,
+    certificate: dict[str, JSON] | None,
+    names: Mapping[str, str],
+) -> Outcome:
+    """Return the record of a released life table, with further `names` of its data."""
     estimate, result = model.life_table_, model.result_
     # A run has classes to predict, and a life table has none.
     empty = replace(result, classes=np.array([]))
@@ -182,4 +219,4 @@ def _outcome(model: LifeTable, tables: Tables, declared: DeclaredLifeTable, name
     )
     for name in ("columns", "features", "classes", "target"):
         del record.data[name]
-    return Outcome(record=record, private=None, classifier=None, labels=None, certificate=certificate_of_fit(model))
+    return Outcome(record=record, private=None, classifier=None, labels=None, certificate=certificate)

@@ -104,7 +104,7 @@ class _HeldLabels(HeldBack):
             layout = layout.for_shares(expected.mean(axis=0).tolist(), len(set(self.required)))
         edges = layout.edges(expected, self.required)
         layout = edges.fitted(layout)
-        probable, readable = self._probabilities(model, read)
+        probable, readable = probabilities_of(model, self.X, self.unit_of if self.by_unit else None, read)
         ids = class_ids_or_bad(classes, self.y.to_numpy())
         records = HeldRecords(
             probabilities=probable,
@@ -118,18 +118,6 @@ class _HeldLabels(HeldBack):
         total = records.exact_total(layout, edges)
         announce(model.result_.design.groups)
         return layout.release(edges, total, noise)
-
-    def _probabilities(self, model: Rows, read: _Read) -> tuple[Floats, NDArray[np.bool_]]:
-        if not self.by_unit:
-            rows, readable = read(self.X)
-            return model.predict_proba(rows), readable
-        # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
-        probabilities, readable = np.empty((len(self.X), len(model.result_.classes))), np.empty(len(self.X), dtype=bool)
-        order = np.argsort(self.unit_of, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(self.unit_of[order])) + 1):
-            rows, readable[places] = read(self.X.iloc[places])
-            probabilities[places] = model.predict_proba(rows)
-        return probabilities, readable
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,6 +376,25 @@ def scored(model: Rows, held: HeldBack, read: _Read, public: Rows, paid: WithSco
     if paid is not None:
         paid.require_paid(stated.epsilon, stated.delta)
     return held.released(model, read, public, noise_source(None if seed is None else seed_integer(seed, Stream.SPLIT)))
+
+
+def probabilities_of(
+    model: Rows, X: pd.DataFrame, unit_of: Integers | None, read: _Read
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return probabilities of held-back rows, and which rows are readable. `unit_of` names the units, if there are any.
+
+    Private.
+    """
+    if unit_of is None:
+        rows, readable = read(X)
+        return model.predict_proba(rows), readable
+    # With more or fewer rows before them, the results of other units' rows could differ in the last digit.
+    probabilities, readable = np.empty((len(X), len(model.classes_))), np.empty(len(X), dtype=bool)
+    order = np.argsort(unit_of, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(unit_of[order])) + 1):
+        rows, readable[places] = read(X.iloc[places])
+        probabilities[places] = model.predict_proba(rows)
+    return probabilities, readable
 
 
 # Bins of the histograms of groups, without noise.
