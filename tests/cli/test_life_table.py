@@ -279,7 +279,7 @@ def test_what_no_curve_can_be_made_of_is_stated_and_not_a_failure(folder, capsys
         (["--bins", "90"], "has 1 entries"),
         (["--bins", "90,30"], "must ascend"),
         (["--bins", "90,90"], "must ascend"),
-        (["--bins", "-1,90"], "bins=-1"),
+        (["--bins", "-1,90"], "the first bin begins at 0"),
         (["--bins", "30d,12m"], "all in the one unit"),
         (["--bins", "30,inf"], "must be numbers"),
         (["--bins", ""], "must be numbers"),
