@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -214,6 +215,26 @@ def test_people_in_blocks_in_parts_and_in_streams_have_the_table_of_those_in_mem
     data = [json.loads((folder / out / "run.json").read_text())["data"] for out in private]
     assert [one.pop("name") for one in data] == [*private.values()]
     assert [one for one in data if one != data[0]] == []
+
+
+@pytest.mark.parametrize("name", ["lifetable", "train"])
+def test_a_database_gives_the_numbers_of_a_file(folder, capsys, name):
+    pytest.importorskip("adbc_driver_sqlite")
+    people = ROWS.assign(pid=[f"p{place % 150}" for place in range(N)], age=np.arange(N) % 71)
+    people.to_csv("people.csv", index=False)
+    with sqlite3.connect("clinic.db") as connection:
+        people.to_sql("visits", connection, index=False)
+    connection.close()
+    people[["age", "arm"]].sample(60, random_state=0).to_csv("public.csv", index=False)
+    more = [*SEEDED, "--unit", "pid", *(["--public", "public.csv"] if name == "train" else STRATA)]
+    found = []
+    for place, private in enumerate(("people.csv", "sqlite:clinic.db:visits")):
+        given = [name, *command(*more, private=[private], out=f"run-{place}")[1:]]
+        assert main(given) == 0, capsys.readouterr().err
+        file = "labels.csv" if name == "train" else "life-table.csv"
+        found.append((folder / f"run-{place}" / file).read_text(encoding="utf-8"))
+    assert found[0] == found[1]
+    assert main([name, *command(*more, private=["sqlite:clinic.db:nobody"], out="no")[1:]]) == 2
 
 
 def test_bad_rows_of_parts_change_no_message(folder, capsys):

@@ -19,6 +19,7 @@ from dpensemble.datasets.arrow import ArrowBlocks, ArrowPart
 from dpensemble.datasets.partitions import ParquetParts
 from dpensemble.errors import DataError, InvalidParameterError
 from dpensemble.releases import SumReleaser
+from dpensemble.rows import passes
 from dpensemble.rows.checked import RowCheck
 from dpensemble.rows.checksums import RowChecksums
 from dpensemble.rows.passes import UnitCounts
@@ -149,6 +150,12 @@ def test_a_life_table_is_that_in_memory_by_every_route(tables, place):
 def test_each_value_is_met_by_day():
     for values in zip(*(CASES[place] for place in BY_DAY), strict=True):
         assert len(set(values)) == 2
+
+
+def test_units_that_are_merged_often_have_the_same_table(tables, monkeypatch):
+    monkeypatch.setattr(passes, "_RECORDS_WAITING", 3)
+    routes = {name: ALL[name] for name in ("blocks of 7", "a table in uneven parts", "2 parts in another order")}
+    assert different_tables(tables, routes, RELATIONS[0], "who", True, (2,), True) == []
 
 
 @pytest.mark.nightly

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from dpensemble._checks import member
+from dpensemble._checks import integer_between, member
 from dpensemble._entries import Integers, Rows, is_table, label_array, require_labels, require_one_per_record
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.accounting import EVERYONE, Group
@@ -431,6 +431,7 @@ class LifeTable(BaseEstimator):
         with guarded_fit(self, ledger):
             check = RowCheck(None, np.arange(self.n_classes), True, times=TimesReader(clone(self)))
             records, has_units = checked_records(self, read, check, n_records, units)
+            integer_between("n_records", records.n_units, 1, 2**40)
             found = LifeTableSteps.budget_of(self, records.n_units, fewest_units, has_units=has_units)
             self.result_ = run_steps(LifeTableSteps(self, records, found, has_units=has_units))
         return self

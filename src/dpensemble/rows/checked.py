@@ -3,7 +3,8 @@
 Every route runs `RowCheck.checked_block`: rows in memory as one block, and blocks and parts on this machine, on Dask or
 on Spark in `RowCheck.checked_blocks`. Four things change how far one unit can move a sum, and no result on clean data:
 
-- All of a unit's records count in its weight, bad ones too. `dpensemble.rows.arguments` states why.
+- All of a unit's records count in its weight, bad ones too. `dpensemble.rows.arguments` states why. Of times until an
+  event the first pass finds the record that counts, wherever the unit's records are.
 - `dpensemble._units` decides which ids of units are equal, and nothing else does.
 - Rows that may change between two passes have a checksum. `dpensemble.rows.source.Facts` states which rows may.
 - Rows are held back by place only if their places are fixed.
@@ -197,7 +198,7 @@ class UnitsByPlace:
             raise DataError("units has more entries than blocks have records: give one for each.")
 
 
-class TimesOfRows(Protocol):
+class _TimesOfRows(Protocol):
     """Times until an event as they are read: rows of times, class ids, and ranks. Private."""
 
     @property
@@ -216,7 +217,7 @@ class TimesOfRows(Protocol):
         ...
 
 
-class Shares(Protocol):
+class _Shares(Protocol):
     """How the records of a unit share its weight, from a pass over all of them. Private."""
 
     def weights(self, units: ArrayLike, ranks: _Ranks | None) -> Floats:
@@ -243,8 +244,8 @@ class RowCheck:
     target: Columns | None = None
     unit: str | None = None
     number: NumberRange | None = None
-    times: Callable[[Rows, Rows], TimesOfRows] | None = None
-    shares: Shares | None = None
+    times: Callable[[Rows, Rows], _TimesOfRows] | None = None
+    shares: _Shares | None = None
 
     def checked_blocks(self, tables: Iterable[Rows]) -> Iterator[CheckedBlock]:
         """Yield the records of each table as a block. Errors name rows by their number in all tables."""

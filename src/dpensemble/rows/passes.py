@@ -128,6 +128,8 @@ def _added_up(counts: Integers, places: Integers, n_units: int) -> Integers:
 
 #: Rows whose features are in memory at a time.
 ROWS_AT_ONCE = 2048
+# Least number of records before their units are merged with those of earlier records.
+_RECORDS_WAITING = 2**17
 # Most bytes of features that are kept between rounds. Whole features fit a 16-bit integer.
 _KEPT_BYTES = 2**29
 
@@ -361,13 +363,18 @@ class PartTask:
         return PartReport(partial_sums(self.query, self.features.whole_blocks(blocks, checksums), number=self.number))
 
     def _count(self, blocks: Iterator[CheckedBlock], checksums: RowChecksums | None) -> PartReport:
-        rows, checksum, units = 0, 0, []
+        rows, checksum, waiting = 0, 0, 0
+        units: list[UnitCounts] = []
         for part in blocks:
             rows += len(part.targets)
             checksum += 0 if checksums is None else checksums.of(part.rows, part.targets, part.units, part.ranks)
             # Units that were named before are known, but not which of their records count.
             if part.units is not None and (self.check.unit is not None or part.ranks is not None):
                 units.append(UnitCounts.of(part.units, part.ranks))
+                waiting += len(part.targets)
+                # Memory grows with the units, and not with their records.
+                if waiting > max(_RECORDS_WAITING, len(units[0].hashes)):
+                    units, waiting = [UnitCounts.merged(units)], 0
         sums = PartialSums(None, rows, checksum % CHECKSUMS)
         return PartReport(sums, UnitCounts.merged(units) if units else None)
 
