@@ -11,6 +11,8 @@ public rows, private people and people held back. These are for the figures only
 - Brier: the integrated Brier score up to the horizon, and that at the middle, with weights by the curve of censoring.
 - calibration: by fifths of the chance at the middle, the mean distance of the chance from 1 less Kaplan-Meier.
 
+`--held-back` prints how far the released scores on the people held back are from those without noise, bins and groups.
+
 The tables come with lifelines and scikit-survival (`pip install lifelines scikit-survival`).
 """
 
@@ -32,7 +34,10 @@ from sksurv.ensemble import RandomSurvivalForest
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 
 from dpensemble import LabelMomentsClassifier, LabelMomentsSurvival
-from dpensemble.errors import UnlikeRowsWarning
+from dpensemble._random import SeededNoise
+from dpensemble.errors import BudgetError, UnlikeRowsWarning
+from dpensemble.moments.survival import cells_of_times
+from dpensemble.quality.times import TimesLayout
 from survival_rivals import CANDIDATES, FIXED, GRID, cells_of, descent, encoded
 
 TABLES = {
@@ -257,6 +262,42 @@ def develop(splits):
         print(f"| {mean:.2f} | {one.clip:g} | {one.pieces} | {one.factor:g} |")
 
 
+def held_back(name, epsilon, splits, draws):
+    """Print a row of the released quality of people held back, beside the same figures without noise and groups."""
+    rows, size = [], ""
+    for seed in range(splits):
+        own = Split(name, seed)
+        settings = {"epsilon": epsilon, "delta": DELTA, "insecure_release_seed": seed}
+        model = LabelMomentsSurvival(own.bins, **settings).fit(own.X, own.y, X_public=own.X_public)
+        bins = own.bins.tolist()
+        try:
+            layout = TimesLayout.planned(bins, [bins[BINS // 2 - 1], bins[-1]], 1, len(own.rows), epsilon, DELTA)
+        except BudgetError:
+            return print(f"| {name} | {len(own.rows):,} | {epsilon:g} | refused |", flush=True)
+        size = f"{layout.n_groups} x {len(layout.ends)}"
+        chances = model.student_[-1].predict_cells(model.student_[:-1].transform(own.X_public), layout.ends)
+        groups = layout.groups(model.predict_risk(own.X_public, layout.ends), chances)
+        times, is_event, at, _ = own.goal
+        cells = cells_of_times(np.array(layout.ends), times, is_event.astype(int))
+        total = layout.exact_total(groups, model.predict_risk(own.rows, layout.ends[-1]), cells)
+        seen = is_event & (times <= own.horizon)
+        exact = [concordance(np.minimum(times, own.horizon), seen, model.predict(own.rows))]
+        one, all_alike = (
+            np.mean(brier(times, is_event, at, 1 - risk))
+            for risk in (model.predict_risk(own.rows, at), model.predict_risk(own.X_public, at).mean(axis=0))
+        )
+        for draw in range(draws):
+            found = layout.release(groups, total, SeededNoise(1000 * seed + draw)).figures()
+            for figure, value in ((found["concordance"], exact[0]), (found["integrated"]["better"], all_alike - one)):
+                rows.append([value, figure["value"] - value, (figure["high"] - figure["low"]) / 2])
+    exact, apart, half = np.array(rows).reshape(-1, 2, 3).transpose(2, 0, 1)
+    cells = " | ".join(
+        f"{true.mean():.3f} | {off.mean():+.3f} | {np.abs(off).mean():.3f} | {band.mean():.3f}"
+        for true, off, band in zip(exact.T, apart.T, half.T, strict=True)
+    )
+    return print(f"| {name} | {len(own.rows):,} | {epsilon:g} | {size} | {cells} |", flush=True)
+
+
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser()
@@ -266,11 +307,20 @@ def main():
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--develop", action="store_true", help="rank settings of the descent on other tables")
+    parser.add_argument("--held-back", action="store_true", help="how exact released scores are")
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     warnings.simplefilter("ignore", UnlikeRowsWarning)
     if given.develop:
         return develop(given.splits)
+    if given.held_back:
+        heads = "mean | error | mean size of the error | half of the band"
+        print(f"| table | people | epsilon | groups x times | concordance: {heads} | less Brier than alike: {heads} |")
+        print("|---" * 12 + "|")
+        for name in given.tables:
+            for epsilon in given.epsilons:
+                held_back(name, epsilon, given.splits, given.draws)
+        return None
     print("| table | method | epsilon | concordance | integrated Brier | Brier at the middle | calibration |")
     print("|---|---|---|---|---|---|---|")
     for name in given.tables:

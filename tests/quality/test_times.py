@@ -243,7 +243,6 @@ def test_bands_cover_in_at_least_91_of_100_releases_of_each_figure(model, compet
     assert hits.mean() / 80 > 0.925
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("n_units", [250, 2500])
 @pytest.mark.parametrize("competing", [False, True])
 def test_bands_cover_with_few_units_and_with_many(n_units, competing):

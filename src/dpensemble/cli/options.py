@@ -525,6 +525,9 @@ def _options_of_command(command: str, method: Description) -> Iterator[Option]:
                 continue
             elif is_number and option.flag == "--classes":
                 yield _RANGE
+            elif is_risk and option.flag == "--holdout-score":
+                # There are no scores by group.
+                yield replace(option, text=option.text.removesuffix(" (--groups)"))
             else:
                 yield _PRIVATE_OR_STREAM if sums and option is _PRIVATE_ROWS else option
         # Methods by group hold nothing back.

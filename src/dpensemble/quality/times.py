@@ -39,7 +39,7 @@ from dpensemble.quality.figures import Figure, PlainValues
 from dpensemble.quality.release import WHOLE_UNIT, noise_of_histogram, release_histogram
 
 # Groups of risks, and times within declared ones.
-_FEWEST_GROUPS, _MOST_GROUPS, _GROUPS_FIRST, _MOST_TIMES = 3, 10, 4, 8
+_FEWEST_GROUPS, _MOST_GROUPS, _TIMES_FIRST, _MOST_TIMES = 3, 10, 4, 8
 # Noise of the total over all cells, as a share of the units: what is aimed at, and what is refused.
 _AIM, _MOST_NOISE = 0.08, 0.2
 #: No unit weighs more than this many units to make up for others who were censored.
@@ -85,7 +85,7 @@ class TimesLayout:
         """Choose the cells that a budget supports.
 
         The noise of a total over all cells is at most 8 % of the units, if that leaves three groups at the declared
-        times. More times come before more than four groups, up to 8 times and 10 groups.
+        times. Four times come before more groups, and eight before more than four groups. There are up to 10 groups.
 
         Parameters
         ----------
@@ -119,7 +119,8 @@ class TimesLayout:
 
         others = [end for end in bins if end < wanted[-1] and end not in wanted]
         possible = range(len(wanted), max(len(wanted), min(_MOST_TIMES, len(wanted) + len(others))) + 1)
-        n_times = max((n for n in possible if groups(n) >= _GROUPS_FIRST), default=len(wanted))
+        enough = [n for n in possible if groups(n) >= _FEWEST_GROUPS + (n > _TIMES_FIRST)]
+        n_times = max(enough, default=len(wanted))
         n_groups = min(max(groups(n_times), _FEWEST_GROUPS), _MOST_GROUPS)
         places = np.linspace(0, len(others), n_times - len(wanted) + 2)[1:-1].astype(int)
         ends = sorted({*wanted, *(others[place] for place in places)})
