@@ -232,9 +232,10 @@ class PartyTables:
 
     def _read(self, private: Path) -> Tables:
         """Read public rows, whose digest the sites sign, and private ones as public rows or declarations show them."""
-        return file_tables(self._files(private), ReadOptions(blanks=True, on_bad_record="zero"))
+        return file_tables(self.files(private), ReadOptions(blanks=True, on_bad_record="zero"))
 
-    def _files(self, private: Path) -> TableFiles:
+    def files(self, private: Path) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
         terms = self._terms
         if terms.declared_columns is None:
             rows: dict[str, JSON] = {"public": self._public_copy()}
@@ -265,7 +266,7 @@ class PartyTables:
         """Return a table of made-up records for a coordinator: public or made-up rows with the first class."""
         terms, path = self._terms, self._own / _EXAMPLE_FILE
         if terms.declared_columns is None:
-            files = self._files(path)
+            files = self.files(path)
             table = files.read(self._own / PUBLIC_FILE).iloc[:2]
         else:
             table = self._made_up_rows(2)
@@ -369,14 +370,16 @@ class _LifeTables(PartyTables):
         del secret
         with guard_private_rows():
             declared, model = self._declared, self._declared.model()
-            files = TableFiles(
-                private=private, public=None, target=declared.event, classes=declared.codes, unit=self._terms.unit
-            )
-            tables = life_table_rows_of(files, declared)
+            tables = life_table_rows_of(self.files(private), declared)
             strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
             rows = model.checked_rows(tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy(), strata)
             owners = Owners.of(tables.units, len(rows.targets), zeroes=True)
             self.site = SiteRecords(LifeTableSteps.records_of(model, rows, owners), owners.n_units)
+
+    def files(self, private: Path) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
+        declared, unit = self._declared, self._terms.unit
+        return TableFiles(private=private, public=None, target=declared.event, classes=declared.codes, unit=unit)
 
     @property
     def _declared(self) -> DeclaredLifeTable:
