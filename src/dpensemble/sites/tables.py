@@ -375,14 +375,16 @@ class _LifeTables(PartyTables):
         del secret
         with guard_private_rows():
             declared, model = self._declared, self._declared.model()
-            files = TableFiles(
-                private=private, public=None, target=declared.event, classes=declared.codes, unit=self._terms.unit
-            )
-            tables = life_table_rows_of(files, declared)
+            tables = life_table_rows_of(self.files(private), declared)
             strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
             rows = model.checked_rows(tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy(), strata)
             owners = Owners.of(tables.units, len(rows.targets), zeroes=True)
             self.site = SiteRecords(LifeTableSteps.records_of(model, rows, owners), owners.n_units)
+
+    def files(self, private: Path) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
+        declared, unit = self._declared, self._terms.unit
+        return TableFiles(private=private, public=None, target=declared.event, classes=declared.codes, unit=unit)
 
     @property
     def _declared(self) -> DeclaredLifeTable:
