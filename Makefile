@@ -137,8 +137,8 @@ test-clusters: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q tests/clusters tests/conformance/test_frames.py tests/conformance/test_routes.py \
 		tests/conformance/test_route_sensitivities.py tests/golden/test_messages_of_rows.py tests/datasets/test_arrow.py \
 		tests/datasets/test_frames.py tests/teachers/test_ensemble.py \
-		tests/exports/test_exports.py tests/workflow/test_predict.py tests/workflow/test_streams.py tests/cli/test_life_table.py \
-		tests/workflow/test_table_files.py
+		tests/exports/test_exports.py tests/workflow/test_predict.py tests/workflow/test_streams.py \
+		tests/workflow/test_table_files.py tests/cli/test_life_table.py
 
 clusters: install-clusters
 	$(MAKE) test-clusters
