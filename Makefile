@@ -138,7 +138,7 @@ test-clusters: $(VENV)/.installed-dev
 		tests/conformance/test_route_sensitivities.py tests/golden/test_messages_of_rows.py tests/datasets/test_arrow.py \
 		tests/datasets/test_frames.py tests/teachers/test_ensemble.py \
 		tests/exports/test_exports.py tests/workflow/test_predict.py tests/workflow/test_streams.py \
-		tests/workflow/test_table_files.py
+		tests/workflow/test_table_files.py tests/cli/test_life_table.py
 
 clusters: install-clusters
 	$(MAKE) test-clusters

@@ -4,7 +4,7 @@ Every route runs `RowCheck.checked_block`: rows in memory as one block, and bloc
 on Spark in `RowCheck.checked_blocks`. Four things change how far one unit can move a sum, and no result on clean data:
 
 - All of a unit's records count in its weight, bad ones too. `dpensemble.rows.arguments` states why. Of times until an
-  event the first pass finds the record that counts, wherever the unit's records are.
+  event the first pass over all blocks and parts finds the record that counts.
 - `dpensemble._units` decides which ids of units are equal, and nothing else does.
 - Rows that may change between two passes have a checksum. `dpensemble.rows.source.Facts` states which rows may.
 - Rows are held back by place only if their places are fixed.
