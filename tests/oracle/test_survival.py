@@ -269,7 +269,7 @@ def test_without_noise_the_fit_is_that_of_the_likelihood_without_privacy(people,
 
 @pytest.mark.parametrize(("noise", "factor"), [(0.0, 1.2), (0.3, 1.0)])
 def test_rounds_correct_the_level_of_a_table_as_far_as_it_is_noisy(people, noise, factor):
-    """The table has a fifth too many events. If it is said to be exact, the mean risk follows it."""
+    """The table has a fifth too many events. If it counts as exact, the mean risk follows it."""
     features, cells, own, _ = people
     biased = own._replace(events=1.2 * own.events, levels=np.full(2, noise))
     fitted = fit_without_noise(features, cells, biased, n_rounds=2)
