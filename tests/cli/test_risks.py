@@ -514,6 +514,19 @@ def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
     assert measures["concordance"] == score["concordance"]["value"]
 
 
+def test_figures_that_censoring_hides_are_named(said, folder):
+    assert said(RUN, *SEEDED, *SCORED, "--out", "hidden")[0] == 0
+    place = folder / "hidden" / "run.json"
+    record = json.loads(place.read_text(encoding="utf-8"))
+    score = record["data"]["risk"]["score"]
+    score["integrated"], score["until"], score["times"][-1]["brier"] = None, None, None
+    place.write_text(json.dumps(record), encoding="utf-8")
+    assert said("report hidden --out hidden.html")[0] == 0
+    page = (folder / "hidden.html").read_text(encoding="utf-8")
+    assert "Censoring hides the Brier score." in page
+    assert page.count("hidden by censoring") == 2
+
+
 def test_no_held_back_record_shows_in_exit_codes_outputs_and_logs(said, folder, monkeypatch):
     """A bad record that is held back adds zeros, for any reason."""
     monkeypatch.setattr("dpensemble.cli.train.rehearse", lambda *_: None)

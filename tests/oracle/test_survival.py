@@ -267,6 +267,19 @@ def test_without_noise_the_fit_is_that_of_the_likelihood_without_privacy(people,
     assert np.abs(chances.mean(axis=0) - np.bincount(cells, minlength=21) / len(cells)).max() < 2e-3
 
 
+@pytest.mark.parametrize(("noise", "factor"), [(0.0, 1.2), (0.3, 1.0)])
+def test_rounds_correct_the_level_of_a_table_as_far_as_it_is_noisy(people, noise, factor):
+    """The table has a fifth too many events. If it counts as exact, the mean risk follows it."""
+    features, cells, own, _ = people
+    biased = own._replace(events=1.2 * own.events, levels=np.full(2, noise))
+    fitted = fit_without_noise(features, cells, biased, n_rounds=2)
+    chances, _ = fitted.baseline.chances(features @ fitted.coefficients)
+    exact, _ = Baseline.of(own._replace(events=factor * own.events)).chances(np.zeros((1, 2)))
+    # In the first bin, and by the horizon.
+    assert chances[:, 0].mean() == pytest.approx(exact[0, 0], rel=0.03)
+    assert chances[:, :10].sum(axis=1).mean() == pytest.approx(exact[0, :10].sum(), rel=0.03)
+
+
 def test_a_first_round_that_ignores_who_is_censored_is_caught(people, plant):
     """A planted bug: the same chance of censoring for every row moves the largest effect by more than .1."""
     features, cells, own, _ = people

@@ -328,11 +328,10 @@ def _measured(record: RunRecord) -> list[str]:
     ]
     if own is None:
         return [*sentences, "Censoring hides the Brier score."]
-    better = own["better"]
     return [
         *sentences,
         f"The Brier score up to {_when(table, score['until'])} is {_band_of(own['model'], 3)}, and for everybody alike "
-        f"{_band_of(own['alike'], 3)}: {better['value']:.3f} less ({better['low']:.3f} to {better['high']:.3f}).",
+        f"{_band_of(own['alike'], 3)}. The gain is {_band_of(own['better'], 3)}.",
     ]
 
 
