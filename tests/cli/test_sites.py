@@ -87,6 +87,9 @@ def test_bad_terms_are_one_sentence_and_leave_no_terms(folders, capsys, more, wo
     assert code == 2
     assert words in err
     assert err.count("\n") == 1
+    assert not list((folders / "shared").glob("terms.*"))
+    # The same folders can be used by right terms.
+    assert new(folders) == 0
 
 
 def test_columns_are_declared_in_a_file_in_place_of_public_rows(folders, capsys):

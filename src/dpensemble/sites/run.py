@@ -171,15 +171,15 @@ class SiteRun:
         secret = SigningKey.new_secret()
         key = SigningKey(secret)
         post = Post(transport, terms.run, COORDINATOR, key)
+        _new_folder(Path(own))
         if content is not None:
             transport.put(PUBLIC_FILE, content)
+        # Terms whose public rows cannot be used are refused before there are terms.
+        PartyTables.of(terms, transport, Path(own)).public()
         body = {"terms": terms.to_dict(), "key": key.public.hex()}
         _write_party(Path(own), {"name": COORDINATOR, "secret": secret.hex(), "terms": digest(body)})
         post.send("terms", body)
-        run = cls(transport, own)
-        # Terms whose public rows cannot be used are refused before anybody joins.
-        run._tables.public()
-        return run
+        return cls(transport, own)
 
     @classmethod
     def join(
@@ -584,11 +584,18 @@ def _require_apart(messages: Path, own: Path) -> None:
 
 
 def _write_party(own: Path, party: dict[str, JSON], *, replacing: bool = False) -> None:
+    if not replacing:
+        _new_folder(own)
+    with file_errors(lambda reason: f"own={str(own)!r} cannot be written ({reason}): choose another folder."):
+        replace_own_file(own / _OWN, json.dumps(party) + "\n")
+
+
+def _new_folder(own: Path) -> None:
+    """Make the folder of a new party, which may be there without a key."""
     with file_errors(lambda reason: f"own={str(own)!r} cannot be written ({reason}): choose another folder."):
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not replacing and (own / _OWN).exists():
-            raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder.")
-        replace_own_file(own / _OWN, json.dumps(party) + "\n")
+    if (own / _OWN).exists():
+        raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder.")
 
 
 def _begun(own: Path, wanted: dict[str, JSON], there: bool) -> dict[str, JSON]:
