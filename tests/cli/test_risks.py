@@ -16,6 +16,7 @@ from dpensemble.errors import NotForReleaseWarning
 from dpensemble.quality.times import NoisyTimes, TimesLayout
 from dpensemble.releases import SumReleaser
 from dpensemble.server import Ledger
+from dpensemble.workflow import scoring
 
 from ..workbooks import write
 
@@ -512,6 +513,24 @@ def test_a_run_scores_itself_on_held_back_people(said, folder, competing):
     assert "Concordance" in card
     measures = json.loads((place / "card.json").read_text(encoding="utf-8"))["quality"]["measures"]
     assert measures["concordance"] == score["concordance"]["value"]
+
+
+def test_people_in_blocks_and_in_parts_are_held_back_as_in_memory(said, folder, monkeypatch):
+    monkeypatch.setattr(scoring, "public_entropy", lambda _: 7)
+    (folder / "ordered").mkdir()
+    for place, rows in enumerate(np.array_split(np.arange(N), 3)):
+        ROWS.iloc[rows].to_parquet(folder / "ordered" / f"{place}.parquet", index=False)
+    private = {"memory": "people.csv", "blocks": "ordered", "parts": "ordered --jobs 1"}
+    shown = {}
+    for name, given in private.items():
+        line = f"train --public public.csv {TIMES} --unit pid --epsilon 5 --delta 1e-4 --quiet --private {given}"
+        code, _, err = said(f"{line} --out held-{name}", *SEEDED, *SCORED)
+        assert code == 0, err
+        record = json.loads((folder / f"held-{name}" / "run.json").read_text(encoding="utf-8"))
+        risks = (folder / f"held-{name}" / "labels.csv").read_text(encoding="utf-8")
+        shown[name] = risks, record["data"]["risk"]["score"], record["data"]["held_back"]
+    assert shown["memory"] == shown["blocks"] == shown["parts"]
+    assert shown["parts"][2] == 60
 
 
 def test_figures_that_censoring_hides_are_named(said, folder):

@@ -469,10 +469,3 @@ def test_scores_of_times_have_neither_costs_nor_groups(changes, asked, text):
     given = {"share": None, "costs": None, "positive_class": None} | asked
     with pytest.raises(InvalidParameterError, match=text):
         QualityRequest.of(**given).check(replace(tables_of_times(), **changes))
-
-
-def test_times_that_are_read_in_blocks_are_not_scored():
-    given = tables_of_times()
-    stream = PrivateStream(1500, None, BlockSource(lambda: iter(())))
-    with pytest.raises(InvalidParameterError, match="requires all records in memory"):
-        hold_back(replace(given, stream=stream), LabelMomentsSurvival(**OF_TIMES), 0.3)

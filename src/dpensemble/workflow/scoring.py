@@ -256,7 +256,8 @@ def hold_back(
     held = choice.held
     if tables.stream is not None:
         stream, rows = tables.stream.divided(held)
-        X, y, entries, rest = rows.rows, pd.Series(rows.labels), rows.groups, replace(tables, stream=stream)
+        y = rows.labels if tables.times is not None else pd.Series(rows.labels)
+        X, entries, rest = rows.rows, rows.groups, replace(tables, stream=stream)
     else:
         X, y = tables.X_private[held], tables.y_private[held]
         entries = (tables.X_private if tables.private_groups is None else tables.private_groups)[held]
@@ -303,11 +304,6 @@ def _require_possible(tables: Tables, name: str, settings: Mapping[str, object])
     if tables.budgets is not None:
         raise InvalidParameterError(
             "holdout_score cannot be used when records have their own budgets: give test rows (--test) instead."
-        )
-    if tables.stream is not None and tables.times is not None:
-        raise InvalidParameterError(
-            "holdout_score requires all records in memory where risks are predicted, but they are read in blocks: "
-            "leave it out."
         )
     if tables.stream is not None and tables.stream.placed is None:
         raise InvalidParameterError(
