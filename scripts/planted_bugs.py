@@ -168,8 +168,9 @@ BUGS = (
     Bug(
         "rows",
         "a unit's records are counted after bad records became zeros",
-        "hashes.append(as_hashes(part.units))",
-        "hashes.append(as_hashes(part.units)[part.targets >= 0])",
+        "units.append(UnitCounts.of(part.units, part.ranks))",
+        "good = part.targets >= 0; ranks = None if part.ranks is None else part.ranks[good]; "
+        "units.append(UnitCounts.of(as_hashes(part.units)[good], ranks))",
         ("tests/rows",),
     ),
     Bug(

@@ -184,12 +184,24 @@ def test_contributions_add_up_to_a_number(kind, tmp_path):
     np.testing.assert_array_equal(loaded.explain(rows).contributions, found.contributions)
 
 
-def test_risks_are_refused_in_one_sentence():
-    rows, _, score = table(700, 0)
-    y = np.rec.fromarrays([score > 0, np.exp(-score)], names="event,time")
-    model = LabelMomentsSurvival([0.5, 1.0], **SETTINGS).fit(rows[:600], y[:600], X_public=rows[600:])
-    with pytest.raises(InvalidParameterError, match=r"^explain cannot divide the predictions of a SurvivalModel .*\.$"):
-        model.explain(rows[:3])
+def test_the_hazard_of_an_event_is_divided_among_columns(tmp_path):
+    rows, _, score = table(1400, 0)
+    rng = np.random.default_rng(0)
+    died, left = rng.exponential(np.exp(-score)), rng.uniform(0.2, 2, 1400)
+    y = np.rec.fromarrays([died <= left, np.minimum(died, left)], names="event,time")
+    model = LabelMomentsSurvival([0.25, 0.5, 1.0], **SETTINGS).fit(rows[:1000], y[:1000], X_public=rows[1000:])
+    found = model.explain(rows[:50])
+    assert (found.output, found.classes, found.contributions.shape) == ("log hazard", ["event"], (50, 3, 1))
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), found.logits, atol=1e-12)
+    hazards = np.log(model.predict_cumulative_hazard_function(rows[:50], return_array=True)[:, -1])
+    np.testing.assert_allclose(found.logits[:, 0] - hazards, (found.logits[:, 0] - hazards).mean(), atol=1e-4)
+    assert (found.deviations > 0).all()
+    assert np.corrcoef(found.contributions[:, found.columns.index("dose"), 0], rows["dose"][:50])[0, 1] > 0.9
+    save_classifier(model.student_, tmp_path / "s.skops")
+    again = load_classifier(tmp_path / "s.skops").explain(rows[:50])
+    np.testing.assert_array_equal(again.contributions, found.contributions)
+    effects = {one["column"]: dict(one["points"]) for one in model.effects_}
+    assert effects["ward"]["a"][0] > max(effects["ward"][name][0] for name in "bc")
 
 
 def test_effects_of_a_number_are_in_its_units():
