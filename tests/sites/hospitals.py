@@ -52,6 +52,8 @@ def risky(n, seed, *, target=True):
 #: Terms for these rows.
 LABELLED = {"classes": ["no", "yes"], "target": "sick", "rounds": 1}
 TIMED = {"target": "status", "times": {"time": "days", "events": [1], "bins": [30, 60, 90], "competing": [2]}}
+#: The same times, where a competing event is a censoring.
+ONE_EVENT = {"times": {**TIMED["times"], "censored": [0, 2], "competing": []}}
 PRICED = {"range": (0.0, 200.0), "target": "price"}
 
 #: Columns of the tables. Some records have other ages and kinds.

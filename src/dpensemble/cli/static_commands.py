@@ -330,9 +330,7 @@ def sites_new(
     range: Annotated[
         str | None, option(DATA, "Of a number, in place of --classes: 0,500000.", metavar="LOW,HIGH")
     ] = None,
-    time: Annotated[
-        str | None, option(DATA, "In place of --target: times; risks with --public.")
-    ] = None,
+    time: Annotated[str | None, option(DATA, "In place of --target: times; risks with --public.")] = None,
     event: Annotated[
         str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
     ] = None,
