@@ -391,11 +391,11 @@ def test_a_party_killed_at_every_step(tmp_path, killer, monkeypatch, name):
     [
         # Of a number: counts of the target, clipped residuals, and counts of residuals.
         *((number, {"rows": priced}) for number in (2, 3, 7)),
-        # Of risks: the life table, and the residuals of both rounds.
-        *((number, {"rows": risky, **ONE_EVENT}) for number in (2, 3, 4)),
         # The sum of a life table, and the histogram of held-back units.
         (1, {"rows": timed}),
         (3, {"holdout_score": 0.4, "epsilon": 8.0}),
+        # Of risks: the life table, and the residuals of both rounds.
+        *((number, {"rows": risky, **ONE_EVENT}) for number in (2, 3, 4)),
     ],
 )
 def test_a_site_killed_at_every_step_of_a_sum_of_another_kind(tmp_path, killer, monkeypatch, number, settings):
