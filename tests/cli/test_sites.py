@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dpensemble.cli import main
+from tests.sites.hospitals import risky
 from tests.sites.test_run import table
 
 
@@ -114,7 +115,7 @@ def test_a_number_has_a_range_in_place_of_classes(folders, capsys):
         (["--range", "0,100", "--classes", "a,b"], "and one of them only"),
         (["--range", "100"], "must be two numbers"),
         (["--range", "0,100", "--rounds", "2"], "rounds is not for a number in a range"),
-        (["--range", "0,100", "--bins", "1,2"], "bins is for a life table"),
+        (["--range", "0,100", "--bins", "1,2"], "bins is for times until an event"),
     ):
         assert main([*command, *more]) == 2
         assert words in capsys.readouterr().err
@@ -141,7 +142,6 @@ def test_a_life_table_needs_no_public_rows(folders, capsys):
     for more, words in (
         ([], "--time goes with --event and --bins"),
         ([*bins, "--target", "died"], "and not with --target"),
-        ([*bins, "--public", str(folders / "public.csv")], "public is not for a life table"),
         ([*bins, "--strata", "arm=drug"], "must declare two or more different values"),
         ([*bins, "--strata", "arm"], "must be COLUMN=VALUE,VALUE"),
         ([*bins, "--competing", "1"], "must not share a code"),
@@ -154,6 +154,33 @@ def test_a_life_table_needs_no_public_rows(folders, capsys):
     rows = table(60, 0).rename(columns={"age": "days"}).assign(died=0)
     rows.to_csv(folders / "a.csv", index=False)
     assert join(folders, "a") == 0
+
+
+def test_times_with_public_rows_are_risks_and_a_site_that_joins_learns_what_a_check_shows(folders, capsys):
+    command = ["sites", "new", str(folders / "shared"), str(folders / "own"), "--sites", "a,b,c", "--time", "days"]
+    command += ["--event", "status=1", "--bins", "30,90", "--public", str(folders / "public.csv")]
+    # Public rows may have times, which teach nothing.
+    risky(220, 99).to_csv(folders / "public.csv", index=False)
+    for more, words in (
+        (["--strata", "kind=north,west"], "strata is not for risks given a row"),
+        (["--declared-columns", str(folders / "columns.json")], "cannot be read"),
+        (["--at", "45"], "must be ends of bins"),
+        (["--holdout-score", "0.2"], "holdout_score is not for risks given a row"),
+        (["--drop", "days"], "is also the time"),
+    ):
+        assert main([*command, *more]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*command, "--censored", "0", "--competing", "2", "--at", "90"]) == 0
+    assert "Risks given a row, of 'days' until status is 1, at 30, 90." in capsys.readouterr().out
+    risky(60, 0).assign(status=7).to_csv(folders / "a.csv", index=False)
+    assert join(folders, "a") == 0
+    shown = capsys.readouterr().out
+    assert "60 have no declared code and time from 0: 100 % of all" in shown
+    assert "status (codes: event 1; censored 0; competing 2)" in shown
+    risky(60, 1).to_csv(folders / "b.csv", index=False)
+    assert join(folders, "b", "--json") == 0
+    counts = json.loads(capsys.readouterr().out)["check"]
+    assert (counts["records"], counts["bad"], counts["classes"]) == (60, 0, [])
 
 
 def test_a_site_waits_no_longer_than_its_patience(folders, capsys):

@@ -38,9 +38,22 @@ def timed(n, seed, *, target=True):
     return pd.DataFrame({"days": np.round(np.minimum(days, left), 1), "status": status, "arm": arm, "note": "x"})
 
 
+def risky(n, seed, *, target=True):
+    """Return rows with a time until an event, which is later for the young, and the code of the event."""
+    rows = table(n, seed, target=False)
+    if target:
+        rng = np.random.default_rng(seed + 2000)
+        days, left = rng.exponential(6000 / rows["age"]), rng.uniform(20, 150, n)
+        rows["status"] = np.where(days <= left, rng.choice([1, 1, 2], n), 0)
+        rows["days"] = np.round(np.minimum(days, left), 1)
+    return rows
+
+
 #: Terms for these rows.
 LABELLED = {"classes": ["no", "yes"], "target": "sick", "rounds": 1}
 TIMED = {"target": "status", "times": {"time": "days", "events": [1], "bins": [30, 60, 90], "competing": [2]}}
+#: The same times, where a competing event is a censoring.
+ONE_EVENT = {"times": {**TIMED["times"], "censored": [0, 2], "competing": []}}
 PRICED = {"range": (0.0, 200.0), "target": "price"}
 
 #: Columns of the tables. Some records have other ages and kinds.
@@ -58,8 +71,9 @@ class Hospitals:
         self.tables = {name: rows(n, place) for place, (name, n) in enumerate(zip(self.names, sizes, strict=True))}
         for name, own in self.tables.items():
             own.to_csv(self.file(name), index=False)
-        given = {"epsilon": 2.0, **{table: LABELLED, priced: PRICED, timed: TIMED}[rows], **settings}
-        if "times" not in given and "declared_columns" not in given:
+        own = {table: LABELLED, priced: PRICED, timed: TIMED, risky: TIMED}[rows]
+        given = {"epsilon": 2.0, **own, **settings}
+        if rows is not timed and "declared_columns" not in given:
             given["public"] = self.public
         self.parties = {"coordinator": SiteRun.new(self.messages, root / "c", sites=self.names, **given)}
 

@@ -25,7 +25,7 @@ from dpensemble.releases.parts import SiteNoise
 from dpensemble.releases.sums import DiscreteNoise
 from dpensemble.sites import masks
 from tests.deadline import GUARD
-from tests.sites.hospitals import Hospitals, priced, timed
+from tests.sites.hospitals import ONE_EVENT, Hospitals, priced, risky, timed
 from tests.sites.parties import QUERY, Crew, play
 
 #: Sites and colluding ones: one, and all but two.
@@ -96,7 +96,9 @@ def looks_bare(words):
 
 
 @pytest.mark.parametrize(
-    "kind", [{"rows": priced}, {"rows": timed}, {"holdout_score": 0.4, "epsilon": 8.0}], ids=["number", "times", "held"]
+    "kind",
+    [{"rows": priced}, {"rows": timed}, {"rows": risky, **ONE_EVENT}, {"holdout_score": 0.4, "epsilon": 8.0}],
+    ids=["number", "times", "risks", "held"],
 )
 @pytest.mark.parametrize("planted", [False, True])
 def test_every_kind_of_sum_leaves_a_site_under_masks(tmp_path, monkeypatch, kind, planted):

@@ -21,7 +21,7 @@ from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
 from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
-from tests.sites.hospitals import Hospitals, priced, timed
+from tests.sites.hospitals import ONE_EVENT, Hospitals, priced, risky, timed
 
 ATTEMPTS = 20
 SITE, COORDINATOR = "h0", "coordinator"
@@ -394,6 +394,8 @@ def test_a_party_killed_at_every_step(tmp_path, killer, monkeypatch, name):
         # The sum of a life table, and the histogram of held-back units.
         (1, {"rows": timed}),
         (3, {"holdout_score": 0.4, "epsilon": 8.0}),
+        # Of risks: the life table, and the residuals of both rounds.
+        *((number, {"rows": risky, **ONE_EVENT}) for number in (2, 3, 4)),
     ],
 )
 def test_a_site_killed_at_every_step_of_a_sum_of_another_kind(tmp_path, killer, monkeypatch, number, settings):

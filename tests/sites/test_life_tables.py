@@ -193,7 +193,7 @@ def test_impossible_declarations_are_refused(changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"public": b"age\n1\n"}, "public is not for a life table: leave it out"),
+        ({"public": b"age\n1\n", "times": BY_ARM["times"]}, "strata is not for risks given a row: leave it out"),
         ({"rounds": 2}, "rounds is not for a life table"),
         ({"drop": ["note"]}, "drop is not for a life table"),
         ({"statistics": ["class-shares"]}, "statistics is not for a life table"),
@@ -214,8 +214,8 @@ def test_terms_survive_json_in_the_order_of_strata_and_say_what_is_released():
     plain = json.loads(json.dumps(terms.to_dict(), sort_keys=True))
     again = RunTerms.from_dict(plain)
     assert again == terms
-    assert list(again.life_table.strata) == ["sex", "arm"]
-    assert again.life_table.model().stratum_names[0] == "sex=m, arm=placebo"
+    assert list(again.declared_times.strata) == ["sex", "arm"]
+    assert again.declared_times.model().stratum_names[0] == "sex=m, arm=placebo"
     words = "A life table of 'days' until status is 1, by sex (m, f), by arm (placebo, drug), at 30, 60, 90."
     assert words in terms.words()
     for name in plain["times"]:

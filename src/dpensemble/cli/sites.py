@@ -68,19 +68,19 @@ _OF_TIMES = ("event", "bins", "censored", "competing", "strata", "at", "time_uni
 
 
 def _predicted(given: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the terms about what is released: labels, a number in a range, or a life table."""
+    """Return the terms about what is released: labels, a number in a range, or a life table or risks."""
     named = [name for name in ("classes", "range", "time") if given[name] is not None]
     if len(named) != 1:
         raise InvalidParameterError(
             "--classes, --range or --time must be given, and one of them only: labels have classes, a number has a "
-            "range, and a life table has times.",
+            "range, and life tables and risks have times.",
             parameter="classes",
         )
     if given["time"] is not None:
         return _times(given)
     if unused := [name for name in _OF_TIMES if given[name] is not None]:
         raise InvalidParameterError(
-            f"{unused[0]} is for a life table: give --time, or leave it out.", parameter=unused[0]
+            f"{unused[0]} is for times until an event: give --time, or leave it out.", parameter=unused[0]
         )
     if given["target"] is None:
         raise InvalidParameterError("--target must be given: name the column to predict.", parameter="target")
@@ -96,7 +96,7 @@ def _predicted(given: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def _times(given: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the terms about a life table."""
+    """Return the terms about times until an event."""
     if given["event"] is None or given["bins"] is None or given["target"] is not None:
         raise InvalidParameterError(
             "--time goes with --event and --bins, and not with --target: give the column and the codes of the event, "
@@ -132,7 +132,7 @@ def join(given: dict[str, JSON]) -> None:
 
 def _counted(run: SiteRun, private: Path) -> tuple[dict[str, JSON], list[str]]:
     """Return what `check` counts of the site's records, and for a life table how many are bad, also in lines."""
-    if run.terms.times is None:
+    if run.terms.times is None or run.terms.public_digest is not None:
         counts = checked(run.files(private))
         return counts.to_dict(), counts.in_words()
     few = run.counts_of_records()

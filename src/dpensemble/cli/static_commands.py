@@ -330,7 +330,7 @@ def sites_new(
     range: Annotated[
         str | None, option(DATA, "Of a number, in place of --classes: 0,500000.", metavar="LOW,HIGH")
     ] = None,
-    time: Annotated[str | None, option(DATA, "Of a life table, in place of --target: column of times.")] = None,
+    time: Annotated[str | None, option(DATA, "In place of --target: times; risks with --public.")] = None,
     event: Annotated[
         str | None, option(DATA, "With --time: column and codes of the event.", metavar="COLUMN=CODES")
     ] = None,
@@ -338,7 +338,7 @@ def sites_new(
     censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
     competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
     strata: Annotated[
-        list[str] | None, option(DATA, "With --time: a column and its values.", metavar="COLUMN=VALUES")
+        list[str] | None, option(DATA, "Of a life table: a column and its values.", metavar="COLUMN=VALUES")
     ] = None,
     at: Annotated[str | None, option(DATA, "With --time: ends of bins on the first screen.")] = None,
     time_unit: Annotated[str | None, option(DATA, "With --time: what times count.", "--time-unit")] = None,

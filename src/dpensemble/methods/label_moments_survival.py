@@ -208,29 +208,21 @@ class LabelMomentsSurvival(ReadsTables):
             If public rows are missing, or arguments have different lengths or another form.
         """
         arguments.refuse_others(others)
-        declared = LifeTable(self.bins, events=self.events, censored=self.censored, competing=self.competing)
-        declared.check()
-        kinds = _kinds_of(declared)
+        reader = CellsReader.of(self)
         with guard_private_rows():
-            times = _CellsReader(declared)(X, arguments.required(y))
+            times = reader(X, arguments.required(y))
         # Records are the same in fits with other bins, so fits are counted by times and not by cells.
         with guarded_fit(self, ledger, (X, times.table["time"].to_numpy(), X_public)):
             rows = PreparedRows(self, X_public)
             rows.warn(units)
 
             def check(public: Rows, owners: Owners) -> RowCheck:
-                return self._row_check(public, kinds, times.units(owners))
+                return reader.row_check(self, public, times.units(owners))
 
-            steps = _SurvivalSteps.in_memory(self, rows, X, times.targets, check, (units, public_units, fewest_units))
-            steps.kinds = kinds
-            self.result_ = run_steps(steps)
+            given = (units, public_units, fewest_units)
+            self.result_ = run_steps(SurvivalSteps.in_memory(self, rows, X, times.targets, check, given))
             rows.publish(self)
         return self
-
-    def _row_check(self, public: Rows, kinds: tuple[str, ...], units: Units | None = None) -> RowCheck:
-        """Return the check of private rows, whose classes are cells."""
-        form = TableForm(public.iloc[:0], encoded=self.feature_map is None)
-        return RowCheck(form, np.arange((1 + len(kinds)) * len(self.bins) + 1), True, units)
 
     @takes_any_frame
     def fit_blocks(
@@ -265,9 +257,7 @@ class LabelMomentsSurvival(ReadsTables):
         InvalidParameterError, DataError
             As for `fit`.
         """
-        declared = LifeTable(self.bins, events=self.events, censored=self.censored, competing=self.competing)
-        declared.check()
-        kinds = _kinds_of(declared)
+        reader = CellsReader.of(self)
         if callable(read):
             read = compared_once(read, X_public)
         with guarded_fit(self, ledger):
@@ -275,14 +265,12 @@ class LabelMomentsSurvival(ReadsTables):
             rows.warn(units, read)
 
             def check(public: Rows) -> RowCheck:
-                return replace(self._row_check(public, kinds), times=_CellsReader(declared))
+                return replace(reader.row_check(self, public), times=reader)
 
             given = (rows.blocks(read), rows.X_public, n_records, units, public_units)
             records, public, whose = records_of_blocks(self, *given, check=check)
             n_units = integer_between("n_records", records.n_units, 1, 2**40)
-            steps = _SurvivalSteps.of(self, records, public, whose, n_units, fewest_units)
-            steps.kinds = kinds
-            self.result_ = run_steps(steps)
+            self.result_ = run_steps(SurvivalSteps.of(self, records, public, whose, n_units, fewest_units))
             rows.publish(self)
         return self
 
@@ -390,41 +378,56 @@ class LabelMomentsSurvival(ReadsTables):
         return values
 
 
-def _kinds_of(declared: LifeTable) -> tuple[str, ...]:
-    """Return names of the event of interest and of all others together, if there are any."""
-    first, *others = declared.kinds_of_events
-    return (first, " or ".join(others)) if others else (first,)
-
-
-class _CellsReader(TimesReader):
+class CellsReader(TimesReader):
     """Reads rows whose classes are cells of a kind of event and a bin. All competing events are one kind."""
+
+    @classmethod
+    def of(cls, method: LabelMomentsSurvival) -> CellsReader:
+        """Return the reader of what a model of risks declares. Raise if bins or codes are not declared well."""
+        declared = LifeTable(method.bins, events=method.events, censored=method.censored, competing=method.competing)
+        declared.check()
+        return cls(declared)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the event of interest and of all others together, if there are any."""
+        first, *others = self.declared.kinds_of_events
+        return (first, " or ".join(others)) if others else (first,)
+
+    def row_check(self, method: LabelMomentsSurvival, public: Rows, units: Units | None = None) -> RowCheck:
+        """Return the check of private rows, whose classes are cells."""
+        form = TableForm(public.iloc[:0], encoded=method.feature_map is None)
+        return RowCheck(form, np.arange((1 + len(self.kinds)) * len(method.bins) + 1), True, units)
 
     def __call__(self, X: Rows, y: Rows) -> TimesAndEnds:
         """Return times and cells."""
-        times, n_events = super().__call__(X, y), len(_kinds_of(self.declared))
+        times, n_events = super().__call__(X, y), len(self.kinds)
         own = np.clip(times.targets, 0, n_events)
         ends = checked_ends(self.declared.bins)
         cells = cells_of_times(ends, times.table["time"].to_numpy(), own, n_events=n_events)
         return times._replace(targets=np.where(times.targets == BAD, BAD, cells))
 
 
-class _SurvivalSteps(OneMapSteps):
+class SurvivalSteps(OneMapSteps):
     """The steps of `LabelMomentsSurvival`."""
 
     #: A time shows little about people without an event.
     part_of_directions: ClassVar[float] = 0.5
     design: SurvivalSums
-    kinds: tuple[str, ...] = ("event",)
     _learned_times: LearnedSurvival
 
     def prepare(self) -> None:
         """Choose the map and the shares of the budget, and raise if no public column could show a risk."""
         super().prepare()
         with on_public_rows():
-            features = dense(self.feature_map.transform(self.public))
-        if not np.ptp(features, axis=0).any():
+            self.require_unlike(dense(self.feature_map.transform(self.public)))
+
+    @staticmethod
+    def require_unlike(public: Floats) -> None:
+        """Raise for numbers of public rows that are the same in all rows."""
+        if not np.ptp(public, axis=0).any():
             raise DataError(
-                f"X_public has {len(self.public):,} rows whose entries are all the same, so that no column can show a "
+                f"X_public has {len(public):,} rows whose entries are all the same, so that no column can show a "
                 "risk: give public rows that differ as private ones do, or take a LifeTable."
             )
 
@@ -439,7 +442,7 @@ class _SurvivalSteps(OneMapSteps):
             self.design,
             self.total,
             units=self.public_units,
-            kinds=self.kinds,
+            kinds=CellsReader.of(self.method).kinds,
             on_done=advance,
         )
         self._released = tuple(source.sums.released)

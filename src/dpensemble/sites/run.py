@@ -90,7 +90,7 @@ class SiteRun:
         What the sites agree on.
     fingerprint : str
         Of this party's long-term key. Read it to the other sites by telephone.
-    model_ : LabelMomentsClassifier, LabelMomentsRegressor or LifeTable
+    model_ : LabelMomentsClassifier, LabelMomentsRegressor, LabelMomentsSurvival or LifeTable
         The fitted model, after `run`.
     guarantee_ : Guarantee
         Privacy of the run, after `run`.
@@ -99,7 +99,7 @@ class SiteRun:
     quality_ : ReleasedQuality or None
         How good the model is on held-back units, after `run`, if the terms hold some back.
     where_ : str
-        Where the result is, after `run`, and the curves of a life table in sentences.
+        Where the result is, after `run`, and the curves of a life table or mean risks in sentences.
 
     Examples
     --------
@@ -325,7 +325,7 @@ class SiteRun:
         if site is None:
             raise DataError("there are no private records.")
         checksums = RowChecksums(bytes.fromhex(self._party()["row_key"]))
-        sums = [checksums.of(block.rows, block.targets) % 2**128 for block in site.blocks]
+        sums = [checksums.of(rows, targets) % 2**128 for rows, targets in site.read]
         return digest([sums, [len(block.targets) for block in site.blocks], site.counts])
 
     def _require_same_records(self) -> None:

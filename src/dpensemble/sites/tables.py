@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +21,8 @@ from dpensemble.errors import DataError
 from dpensemble.guarantee import Budget
 from dpensemble.methods.label_moments import LabelMomentsClassifier, row_check
 from dpensemble.methods.label_moments_regressor import LabelMomentsRegressor, NumberSteps
-from dpensemble.methods.life_table import LifeTableSteps
+from dpensemble.methods.label_moments_survival import CellsReader, LabelMomentsSurvival, SurvivalSteps
+from dpensemble.methods.life_table import LifeTableSteps, TimesAndEnds
 from dpensemble.moments import MomentsSource
 from dpensemble.moments.maps.grid import declared_grid
 from dpensemble.moments.public_rows import PublicUnits
@@ -37,9 +38,11 @@ from dpensemble.sites.sums import HeldPart, Shared, SharedSteps
 from dpensemble.sites.terms import RunTerms, digest_of
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.life_tables import DeclaredLifeTable, in_words, life_table_rows_of, outcome_of_life_table
+from dpensemble.workflow.numbers import risk_facts
 from dpensemble.workflow.outputs import RunFile
 from dpensemble.workflow.table_files import ReadOptions, TableFiles
 from dpensemble.workflow.tables import Tables, file_tables
+from dpensemble.workflow.targets import TimesTarget
 
 #: File of public rows, among the messages and in the folder of a party, and file of the model in the latter.
 PUBLIC_FILE, STUDENT = "public.csv", "student.skops"
@@ -49,11 +52,15 @@ _COLUMNS_FILE, _EXAMPLE_FILE = "columns.json", "example.csv"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SiteRecords:
-    """The checked records of a site, the number of units that teach, and those that are held back. Private."""
+    """The checked records of a site, the number of units that teach, and those that are held back. Private.
+
+    `times` are those of records whose classes are cells of a model of risks.
+    """
 
     records: CheckedRecords
     n_units: int
     held: HeldPart | None = None
+    times: TimesAndEnds | None = None
 
     @property
     def counts(self) -> list[int]:
@@ -64,6 +71,12 @@ class SiteRecords:
     def blocks(self) -> list[CheckedBlock]:
         """All records, those that are held back last."""
         return [*(self.records.blocks or ()), *([] if self.held is None else [self.held.block])]
+
+    @property
+    def read(self) -> list[tuple[Rows, Rows]]:
+        """Tables and targets that identify all that was read."""
+        times = [] if self.times is None else [(self.times.table, self.times.targets)]
+        return [*((block.rows, block.targets) for block in self.blocks), *times]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +117,16 @@ class PartyTables:
     @staticmethod
     def of(terms: RunTerms, transport: Transport, own: Path) -> PartyTables:
         """Return the tables of a party for what the terms release."""
-        kind = _LifeTables if terms.times is not None else PartyTables if terms.number is None else _NumberTables
+        kind = PartyTables if terms.number is None else _NumberTables
+        if terms.times is not None:
+            kind = _LifeTables if terms.public_digest is None else _RiskTables
         return kind(terms, transport, own)
 
     def __init__(self, terms: RunTerms, transport: Transport, own: Path) -> None:
         self._terms, self._transport, self._own = terms, transport, own
         self.site: SiteRecords | None = None
         self._tables: Tables | None = None
+        self._times: TimesAndEnds | None = None
         self._public: PublicRows | None = None
 
     def read_private(self, private: Path, secret: bytes) -> None:
@@ -128,14 +144,18 @@ class PartyTables:
                 """Return checked records of some units, all of each."""
                 units = None if tables.units is None else tables.units[which]
                 own = Owners.of(units, int(which.sum()), zeroes=True)
-                check = self._check(method, public, UnitsByPlace.of_owners(own))
+                check = self._check(method, public, self._units(own))
                 rows = X[which].reset_index(drop=True), targets[which].reset_index(drop=True)
                 return CheckedRecords.in_memory(*(rows if held.any() else (X, y)), check), own
 
             records, own = part(~held)
             back = None if self._terms.holdout_score is None else _held_part(part(held) if held.any() else None)
-            self.site = SiteRecords(records, own.n_units, back)
+            self.site = SiteRecords(records, own.n_units, back, self._times)
             self._tables = tables
+
+    def _units(self, owners: Owners) -> UnitsByPlace | None:
+        """Return what each record of a unit weighs: all of them together weigh 1."""
+        return UnitsByPlace.of_owners(owners)
 
     def _held(self, owners: Owners, secret: bytes) -> NDArray[np.bool_]:
         """Return which records are held back: those of each unit together, by its place and the site's secret.
@@ -224,9 +244,9 @@ class PartyTables:
     def _example_target(self, method: Rows) -> Rows:
         return self._classes(method)[:1]
 
-    def _written_target(self) -> str:
-        """Return the target of made-up records as a file has it."""
-        return str(self._terms.classes[0])
+    def _written_targets(self) -> dict[str, str]:
+        """Return the target of made-up records by column, as a file has it."""
+        return {self._terms.target: str(self._terms.classes[0])}
 
     def _public_of(self, tables: Tables) -> pd.DataFrame | None:
         return tables.X_public if self._terms.declared_columns is None else None
@@ -277,7 +297,8 @@ class PartyTables:
             table = self._made_up_rows(2)
             for name in terms.drop:
                 table[name] = "1"
-        table[terms.target] = self._written_target()
+        for name, entry in self._written_targets().items():
+            table[name] = entry
         if terms.unit is not None:
             table[terms.unit] = "1"
         replace_own_file(path, table.to_csv(index=False))
@@ -348,9 +369,89 @@ class _NumberTables(PartyTables):
     def _example_target(self, method: Rows) -> Rows:
         return np.array([method.low])
 
-    def _written_target(self) -> str:
+    def _written_targets(self) -> dict[str, str]:
         low, _ = self._terms.range or (0.0, 0.0)
-        return f"{low:.17g}"
+        return {self._terms.target: f"{low:.17g}"}
+
+
+class _RiskSteps(SharedSteps, SurvivalSteps):
+    """The steps of a model of risks, with the sums of all sites."""
+
+
+class _RiskTables(PartyTables):
+    """The tables of one party whose target is the time until an event, for the risk given a row."""
+
+    _steps = _RiskSteps
+
+    def files(self, private: Path) -> TableFiles:
+        """Return how a table of private records is read by the terms."""
+        declared = _declared_times(self._terms)
+        return replace(super().files(private), times=declared, classes=declared.codes)
+
+    def public(self) -> PublicRows:
+        """Return public rows. Raise if they are all the same, so that terms are not written."""
+        public = super().public()
+        SurvivalSteps.require_unlike(public.table.apply(lambda column: pd.factorize(column)[0]).to_numpy())
+        return public
+
+    def write(self, public: PublicRows, n_units: int | None) -> str:
+        """Write the model into the folder of the party. Return where it is, and risks of public rows, in sentences."""
+        where, risk = super().write(public, n_units), self.facts(public.method)["risk"]
+        by_time = dict(zip(risk["bins"], risk["public"]["mean"], strict=True))
+        unit = f" {risk['time_unit']}" if risk["time_unit"] else ""
+        risks = ", ".join(f"{by_time[time]:.3f} by {time:g}{unit}" for time in risk["at"])
+        return f"{where}\nThe mean risk of public rows is {risks}."
+
+    def facts(self, method: Rows) -> dict[str, JSON]:
+        """Return the released life table, and risks of public rows, in the form of a run's record."""
+        table, nobody = self.public().table, pd.DataFrame()
+        tables = Tables(
+            name="",
+            classes=[],
+            X_private=nobody,
+            y_private=pd.Series(dtype=object),
+            X_public=table,
+            times=TimesTarget(_declared_times(self._terms)),
+        )
+        return risk_facts(method, tables, lambda rows: rows)
+
+    def _estimator(self, tables: Tables) -> Rows:
+        del tables
+        declared, terms = _declared_times(self._terms), self._terms
+        return LabelMomentsSurvival(
+            **declared.settings, epsilon=terms.epsilon, delta=terms.delta, relation=terms.relation
+        )
+
+    def _classes(self, method: Rows) -> Rows:
+        del method
+        return np.empty(0)
+
+    def _targets(self, tables: Tables) -> Rows:
+        """Return the cell of each record. Its time stays here, since the first event of a unit counts."""
+        self._times = CellsReader.of(self._estimator(tables))(tables.X_private, tables.y_private)
+        return pd.Series(self._times.targets)
+
+    def _units(self, owners: Owners) -> UnitsByPlace | None:
+        return None if self._times is None else self._times.units(owners)
+
+    def _check(self, method: Rows, public: Rows, units: UnitsByPlace | None) -> RowCheck:
+        return CellsReader.of(method).row_check(method, public, units)
+
+    def _example_target(self, method: Rows) -> Rows:
+        """Return an event in the first bin."""
+        del method
+        return np.array([0])
+
+    def _written_targets(self) -> dict[str, str]:
+        declared = _declared_times(self._terms)
+        return {declared.event: declared.events[0], declared.time: "0"}
+
+
+def _declared_times(terms: RunTerms) -> DeclaredLifeTable:
+    """Return what terms declare about times."""
+    if terms.declared_times is None:
+        raise SitesError("the terms declare no times until an event.")
+    return terms.declared_times
 
 
 class _LifeTableSteps(LifeTableSteps):
@@ -374,7 +475,7 @@ class _LifeTables(PartyTables):
         """Read the columns that the terms name. A bad record stays, and adds nothing."""
         del secret
         with guard_private_rows():
-            declared, model = self._declared, self._declared.model()
+            declared, model = _declared_times(self._terms), _declared_times(self._terms).model()
             tables = life_table_rows_of(self.files(private), declared)
             strata = {name: tables.X_private[name].to_numpy() for name in declared.strata} or None
             rows = model.checked_rows(tables.X_private[declared.time].to_numpy(), tables.y_private.to_numpy(), strata)
@@ -383,20 +484,13 @@ class _LifeTables(PartyTables):
 
     def files(self, private: Path) -> TableFiles:
         """Return how a table of private records is read by the terms."""
-        declared, unit = self._declared, self._terms.unit
+        declared, unit = _declared_times(self._terms), self._terms.unit
         return TableFiles(private=private, public=None, target=declared.event, classes=declared.codes, unit=unit)
-
-    @property
-    def _declared(self) -> DeclaredLifeTable:
-        declared = self._terms.life_table
-        if declared is None:
-            raise SitesError("the terms declare no life table.")
-        return declared
 
     def public(self) -> PublicRows:
         """Return no rows, and a made-up record as an example: an event at time 0."""
         if self._public is None:
-            model = self._declared.model()
+            model = _declared_times(self._terms).model()
             strata = {name: [values[0]] for name, values in (model.strata or {}).items()} or None
             made_up = model.checked_rows([0.0], [model.events[0]], strata)
             example = LifeTableSteps.records_of(model, made_up, Owners.of(None, 1, zeroes=True))
@@ -424,7 +518,7 @@ class _LifeTables(PartyTables):
             unit_column=terms.unit,
             target=terms.target,
         )
-        outcome = outcome_of_life_table(model, tables, self._declared, None, {})
+        outcome = outcome_of_life_table(model, tables, _declared_times(self._terms), None, {})
         # How many records a unit has is known to its sites only.
         unknown = ["private_records"] if terms.unit is not None or n_units is None else []
         for name in (*unknown, *(() if n_units is not None else ("private_units",))):

@@ -60,9 +60,10 @@ class RunTerms:
     range : tuple of float, optional
         The smallest and the largest number that can occur, if a number is predicted in place of a label.
     times : dict, optional
-        Declarations of a life table, which needs no public rows. ``time`` is the column of times. ``events``,
-        ``censored`` and ``competing`` are codes. ``bins``, ``at`` and ``time_unit`` are as the options of ``dpensemble
-        lifetable``, and ``strata`` has the values of each column. ``time``, ``events`` and ``bins`` are needed.
+        Declarations of times until an event: of a life table, or with public rows of the risk given a row. ``time`` is
+        the column of times. ``events``, ``censored`` and ``competing`` are codes. ``bins``, ``at`` and ``time_unit``
+        are as the options of ``dpensemble lifetable``, and ``strata`` of a life table has the values of each column.
+        ``time``, ``events`` and ``bins`` are needed.
     epsilon, delta : float
         Budget of a run in which no attempt is lost.
     colluding : int, default=1
@@ -85,7 +86,7 @@ class RunTerms:
     rounds : int, optional
         Number of noisy sums of labels. See `LabelMomentsClassifier`.
     public_digest : str or None
-        SHA-256 of the file of public rows. None if columns are declared instead.
+        SHA-256 of the file of public rows. None if columns are declared instead, and for a life table.
     declared_columns : dict of str to list, optional
         The range or the categories of each column, in place of public rows. See `LabelMomentsClassifier`. The terms
         contain them, so all sites sign the same ones.
@@ -170,11 +171,13 @@ class RunTerms:
         if self.times is None:
             self._check_range()
         else:
-            _life_table_of(self).model()
-            given |= {"public": self.public_digest, "drop": self.drop}
+            declared = _life_table_of(self)
+            declared.model()
+            given |= {"drop": self.drop} if self.public_digest is None else {"strata": declared.strata}
         for name, value in given.items():
             if value:
-                what = "a life table" if self.range is None else "a number in a range"
+                of_times = "a life table" if self.public_digest is None else "risks given a row"
+                what = of_times if self.range is None else "a number in a range"
                 more = ", and give public rows." if name == "declared_columns" and self.times is None else "."
                 raise InvalidParameterError(f"{name} is not for {what}: leave it out{more}", parameter=name)
 
@@ -187,8 +190,8 @@ class RunTerms:
         NumberRange.of(*self.range)
 
     @property
-    def life_table(self) -> DeclaredLifeTable | None:
-        """What is declared about a life table, if one is released."""
+    def declared_times(self) -> DeclaredLifeTable | None:
+        """What is declared about times until an event, if they are: of a life table, or of risks given a row."""
         return None if self.times is None else _life_table_of(self)
 
     @property
@@ -328,10 +331,11 @@ class RunTerms:
         if self.range is not None:
             low, high = self.range
             lines.append(f"{self.target!r} is a number from {low:g} to {high:g}, and numbers outside count as the end.")
-        if (declared := self.life_table) is not None:
+        if (declared := self.declared_times) is not None:
             strata = "".join(f", by {name} ({', '.join(values)})" for name, values in declared.strata.items())
             ends = ", ".join(f"{end:g}" for end in declared.bins)
-            lines.append(f"A life table of {declared.time!r} until {declared.facts()['what']}{strata}, at {ends}.")
+            what = "A life table" if self.public_digest is None else "Risks given a row,"
+            lines.append(f"{what} of {declared.time!r} until {declared.facts()['what']}{strata}, at {ends}.")
         if self.declared_columns is not None:
             lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
         if self.holdout_score is not None:
