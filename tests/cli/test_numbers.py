@@ -95,6 +95,16 @@ def test_the_page_shows_what_moves_a_number(said, folder):
     assert "what it adds to the expected number" in page
 
 
+def test_a_range_that_most_numbers_are_beyond_shows_on_page_and_terminal(said, folder):
+    code, out, _ = said(f"{RUN} --range 0,1200 --out narrow --overwrite".replace("--range 0,10000 ", ""))
+    assert code == 0
+    assert "of the numbers are beyond the declared range and count as its end" in out
+    page = (folder / "narrow" / "report.html").read_text()
+    first = page[: page.index("What it must not be used for")]
+    assert "so true errors are larger" in first
+    assert "so true errors are larger" not in (folder / "run" / "report.html").read_text()
+
+
 def test_an_open_end_of_a_proven_interval_is_null_in_json(said):
     code, out, _ = said("predict run test.csv --coverage 0.5 --proven --json")
     rows = json.loads(out)

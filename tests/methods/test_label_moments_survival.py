@@ -202,10 +202,11 @@ def test_tables_with_texts_and_other_forms_of_y_are_read(totals):
         (Y[:200], {}),
         (pd.DataFrame({"status": Y["event"][:200].astype(int), "days": Y["time"][:200]}), {}),
         (pd.DataFrame({"status": texts, "days": Y["time"][:200]}), {"events": ["dead"], "censored": ["alive"]}),
+        (np.column_stack([Y["event"][:200].astype(float), Y["time"][:200]]), {}),
     ]
     risks = [model(**more).fit(rows, y, X_public=public).predict_risk(rows, 2.0) for y, more in forms]
     assert all((one == risks[0]).all() for one in risks)
-    assert len(totals) == 12
+    assert len(totals) == 16
 
 
 @pytest.mark.parametrize("bad", [(math.nan, 1), (-1.0, 1), (math.inf, 0), (2.0, 7)])
@@ -318,3 +319,13 @@ def test_two_hundred_bins_and_times_far_from_the_bins_are_fitted():
         risks = one.predict_risk(X[:9], one.unique_times_)
         assert np.isfinite(risks).all()
         assert ((risks >= 0) & (risks <= 1)).all()
+
+
+def test_records_that_cannot_be_read_do_not_make_public_rows_unlike():
+    """Most times are dates. What can be read is like the public rows, and more noise hides differences."""
+    lost = np.random.default_rng(4).random(len(X)) < 0.6
+    y = pd.DataFrame({"event": Y["event"].astype(int), "time": np.where(lost, np.nan, Y["time"])})
+    fitted = model(epsilon=5.0, delta=1e-4).fit(X, y, X_public=PUBLIC)
+    assert fitted.readable_share_.share == pytest.approx(1 - lost.mean(), abs=0.03)
+    assert not fitted.drift_.alarm
+    assert fitted.drift_.trusted

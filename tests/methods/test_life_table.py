@@ -143,3 +143,10 @@ def test_arguments_of_another_form_are_refused(totals, times, events, words):
     with pytest.raises(DataError, match=words):
         LifeTable(BINS, delta=1e-3).fit(times, events)
     assert not totals
+
+
+def test_swapped_columns_are_refused_by_their_names(totals):
+    times, events = pd.Series([1.0, 2.0], name="days"), pd.Series([0, 1], name="status")
+    with pytest.raises(DataError, match=r"give fit\(times, events\)"):
+        LifeTable([30, 90]).fit(events, times)
+    assert totals == []

@@ -278,6 +278,13 @@ def test_unreadable_records_are_said_when_they_are_sure(share, error, is_said):
     assert any("12.0% of the private records could not be read" in text for text in texts) is is_said
 
 
+def test_records_that_cannot_be_read_explain_why_public_rows_are_unlike():
+    data = GOOD.data | {"unlike": "public rows do not look like the private ones."}
+    run = replace(GOOD, data=data | {"readable_share": 0.2, "readable_share_error": 0.01})
+    (text,) = [remark.text for remark in run.remarks()]
+    assert text.startswith("about 80.0% of the private records could not be read")
+
+
 def worded(**data):
     usual = {name: {} for name in ("guarantee", "budget", "settings", "versions", "seconds")}
     counts = dict.fromkeys(("labels", "asked"), 0)

@@ -103,13 +103,15 @@ def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
         event, time = (y.iloc[:, place] for place in range(2))
     elif isinstance(y, np.ndarray) and y.ndim == 1 and len(y.dtype.names or ()) == 2:
         event, time = (y[name] for name in y.dtype.names or ())
+    elif isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 2:
+        return y[:, 0], y[:, 1]
     else:
         raise DataError(
             "y must have two fields, first the event and then the time: give a structured array, as "
             "sksurv.util.Surv.from_arrays(event, time) makes it, or a table of two columns."
         )
     names = [str(one).lower() for one in (y.columns if is_table(y) else y.dtype.names)]
-    swapped = all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
+    swapped = _are_swapped(*names)
     if time.dtype.kind == "b" or swapped:
         raise DataError(
             f"y has the fields {', '.join(map(repr, names))}: give the event first, and then the time."
@@ -117,6 +119,12 @@ def _event_and_time(y: Rows) -> tuple[Rows, Rows]:
             else "y has truth values as its second field: give the event first, and then the time."
         )
     return event, time
+
+
+def _are_swapped(event: str, time: str) -> bool:
+    """Return whether names of a code and of a time are the wrong way round."""
+    names = event.lower(), time.lower()
+    return all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
 
 
 class _LifeTableResult(Result):
@@ -386,6 +394,8 @@ class LifeTable(BaseEstimator):
             If the ledger does not cover the release.
         """
         self.check()
+        if _are_swapped(*(str(getattr(one, "name", "")) for one in (events, times))):
+            raise DataError("times are called like codes, and events like times: give fit(times, events).")
         with guard_private_rows():
             rows = self.checked_rows(times, events, strata)
         with guarded_fit(self, ledger, (rows.table, rows.targets, None)):

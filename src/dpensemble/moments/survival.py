@@ -77,6 +77,8 @@ _TURNS, _MATCHES, _SMALL = 8, 4, 0.05
 _LEAST_LEVEL = 0.002
 # Least share of records that is assumed to be read.
 _LEAST_READ = 0.05
+# Deviations of noise by which a share is clearly below 1.
+_CLEARLY = 3.0
 # Entries of the chances of some rows in memory at a time.
 _ENTRIES = 2**19
 # Range of logarithms of relative hazards, and units in 1 of relative hazards.
@@ -397,7 +399,6 @@ def release_and_fit_survival(
         if design.count_share:
             total_weight, error = source.noisy_sum(UnitCount(), design.count_share)
         mean = source.noisy_sum(FeatureMean(source.nonnegative), design.mean_share, total_weight)
-        drift = Drift.of(*mean, compared, total_weight, units)
         noisy, noise = source.noisy_sum(
             TableOfCells(len(ends), len(kinds)), design.table_share, total_weight, title="Life table"
         )
@@ -406,6 +407,7 @@ def release_and_fit_survival(
         # A bad record adds zeros, so the mean over records that can be read is larger.
         share = float(table.entering[0]) / total_weight
         readable = min(max(share, _LEAST_READ), 1.0)
+        drift = Drift.of(*_of_readable(mean, share, table.noise / total_weight), compared, total_weight, units)
         n_units, trusted = max(total_weight * readable, 1.0), rows.trusted_by(drift)
         centre, rounds = Centre(Baseline.of(table)), []
         for number, part in enumerate(design.shares):
@@ -418,6 +420,16 @@ def release_and_fit_survival(
     model = SurvivalModel().take(ends, centre)
     model.describe(feature_map, centre.information, public, synthetic=False)
     return LearnedSurvival(model, drift, read, everybody)
+
+
+def _of_readable(mean: tuple[Floats, float], share: float, error: float) -> tuple[Floats, float]:
+    """Return a noisy mean over readable records, if clearly not all records are, and the deviation of its noise."""
+    values, spread = mean
+    if share + _CLEARLY * error >= 1:
+        return mean
+    part = max(share, _LEAST_READ)
+    # An error of the share moves the mean along itself, whose length is at most 1.
+    return values / part, math.hypot(spread, error) / part
 
 
 class SurvivalModel(ExplainedModel):

@@ -20,6 +20,7 @@ from dpensemble.report.wording import percent
 NUMBER, OF_TEST_ROWS, OF_PUBLIC_ROWS = "number", "test_number", "public_number"
 _SHOWN_OPEN = 0.01
 # Title of the released table of numbers beyond the range.
+_DEVIATIONS, _REMARKABLE = 3.0, 0.03
 _BEYOND = "Share of numbers beyond the declared range"
 
 
@@ -68,6 +69,8 @@ def number_lines(record: RunRecord) -> Iterator[str]:
     )
     if (proven := facts.get("proven")) is not None:
         yield _proven(proven)
+    if beyond := _far_beyond(record):
+        yield beyond
 
 
 def _of_score(score: RecordPart) -> str:
@@ -118,6 +121,8 @@ def summary_of_number(record: RunRecord) -> dict[str, object]:
     )
     if not better:
         verdict += " So it is not better than always giving the median."
+    if beyond := _far_beyond(record):
+        verdict += f" {beyond}"
     coverage, width = _coverage(facts), amount(facts["width"])
     interval = f"Half of its intervals of {coverage} are shorter than {width}{_open(facts)}."
     return {
@@ -204,10 +209,23 @@ def _beyond(record: RunRecord, n_scores: int) -> list[tuple[str, list[str]]]:
     """Return the released shares of numbers beyond the range, with the deviation of their noise."""
     tables = [table["rows"] for table in record.released_tables if table["title"] == _BEYOND]
     return [
-        (f"Numbers {label} of the range", [f"{percent(share)} ± {percent(noise)}", *[""] * n_scores])
+        (f"Numbers {label} of the range", [f"{percent(max(share, 0.0))} ± {percent(noise)}", *[""] * n_scores])
         for rows in tables
         for label, share, noise in rows
     ]
+
+
+def _far_beyond(record: RunRecord) -> str:
+    """Return a warning if released shares show that many numbers are beyond the range, or nothing."""
+    shares = [row for table in record.released_tables if table["title"] == _BEYOND for row in table["rows"]]
+    least = sum(max(share - _DEVIATIONS * noise, 0.0) for _, share, noise in shares)
+    if least < _REMARKABLE:
+        return ""
+    share = sum(max(share, 0.0) for _, share, _ in shares)
+    return (
+        f"About {percent(min(share, 1.0))} of the numbers are beyond the declared range and count as its end, so true "
+        "errors are larger."
+    )
 
 
 def _error_chart(facts: RecordPart) -> Markup:

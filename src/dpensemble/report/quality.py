@@ -518,6 +518,8 @@ def _trained(record: RunRecord) -> list[str]:
         sentences.append(f"It learned from private {plural(record.unit)}, whose number is not published.")
     else:
         sentences.append(f"It learned from {_counted(units - held, f'private {record.unit}')}.")
+    if (unreadable := record.unreadable_share) is not None:
+        sentences.append(f"About {percent(unreadable)} of them could not be read, and taught nothing.")
     if held:
         sentences.append(f"Another {held:,} were held back to measure how good it is.")
     if data.get("public_rows"):

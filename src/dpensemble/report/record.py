@@ -277,6 +277,14 @@ class RunRecord:
         return f"About {percent(value)} (95% interval by noise: {percent(low)} to {percent(high)})"
 
     @property
+    def unreadable_share(self) -> float | None:
+        """The estimated share of private records that added nothing, if it is large beside its error. None if not."""
+        share, error = self.data.get("readable_share"), self.data.get("readable_share_error")
+        if share is None or error is None or share + _DEVIATIONS * error >= _NEARLY_ALL_READABLE:
+            return None
+        return 1 - min(max(float(share), 0.0), 1.0)
+
+    @property
     def accuracy_misleads(self) -> bool:
         """Whether no verdict should rest on accuracy: costs were given, or nearly all rows are of one class.
 
@@ -294,7 +302,7 @@ class RunRecord:
 
     def remarks(self) -> list[Remark]:
         """Return reasons for caution before relying on a student, or nothing if there are none."""
-        parts = (_unlike, _many_unreadable, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
+        parts = (_many_unreadable, _unlike, _one_answer, _few_labels, _no_better, _public_labels_do, _small_teachers)
         return [Remark(text, public) for part in parts for text, public in part(self)]
 
     def attack_bounds(self) -> dict[str, Any]:
@@ -563,6 +571,7 @@ _CLASS_SHARES = "Share of each class"
 _COMMON = 0.9
 # Usual reason why nearly all labels are undeclared.
 _RANGES = ", and a number to predict needs its range (--range) in place of classes"
+_TIMES = ": compare codes with the declared ones; a time must be a number, not a date"
 _MORE = (
     "a larger epsilon, more private records or fewer and better columns may help, but another run costs budget again"
 )
@@ -582,21 +591,22 @@ def _unlike(record: RunRecord) -> Iterator[tuple[str, bool]]:
 
     The warning follows from public facts and from what was released.
     """
-    if "unlike" in record.data:
+    # Records that could not be read are unlike public rows in any case.
+    if "unlike" in record.data and (record.unreadable_share or 0.0) < _HALF:
         yield record.data["unlike"], record.labels_are_public
 
 
 def _many_unreadable(record: RunRecord) -> Iterator[tuple[str, bool]]:
     """Warn if a released estimate shows that many private records added nothing."""
-    share, error = record.data.get("readable_share"), record.data.get("readable_share_error")
-    if share is not None and error is not None and share + _DEVIATIONS * error < _NEARLY_ALL_READABLE:
-        usual = _RANGES if share < _HALF and "number" not in record.data else ""
+    unreadable = record.unreadable_share
+    if unreadable is not None:
+        usual = _RANGES if unreadable > _HALF and "number" not in record.data else ""
         if record.life_table is not None or "risk" in record.data:
-            usual = ", and a time must be a number, not a date" if share < _HALF else ""
-        share = min(max(share, 0.0), 1.0)
+            usual = _TIMES if unreadable > _HALF else ""
         yield (
-            f"about {1 - share:.1%} of the private records could not be read and added nothing (standard deviation "
-            f"of this estimate: {error:.1%}); 'dpensemble check' shows their owner why{usual}.",
+            f"about {unreadable:.1%} of the private {plural(record.unit)} could not be read and added nothing "
+            f"(standard deviation of this estimate: {record.data['readable_share_error']:.1%}); 'dpensemble check' "
+            f"shows their owner why{usual}.",
             record.labels_are_public,
         )
 

@@ -437,14 +437,16 @@ def _bar_picture(points: Sequence[_Point], most: float, pushes: _Pushes, words: 
     drawing.text("tick", 4, 13, f"← {pushes.less}", "start")
     drawing.text("tick", _WIDE - 4, 13, f"{shorten(pushes.more, 25)} →", "end")
     parts = []
+    # The number beside the longest bar needs room.
+    room = min(100.0, _WIDE - _MIDDLE - 12 - _LETTER * max(len(pushes.write(one.value)) for one in shown))
     for place, (entry, value, half, few) in enumerate(shown):
-        y, length, side = 24 + 21 * place, 100 * abs(value) / most, 1 if value >= 0 else -1
+        y, length, side = 24 + 21 * place, room * abs(value) / most, 1 if value >= 0 else -1
         css, (near, far) = ("main", ("start", "end")) if side > 0 else ("other", ("end", "start"))
         drawing.rect(css, _MIDDLE - (0 if side > 0 else length), y, length, 15)
-        reach, end = 100 * half / most, length
+        reach, end = room * half / most, length
         if half:
             # A band that includes 0 crosses the middle a little, where the name of the bar stands.
-            end = min(length + reach, 104.0)
+            end = min(length + reach, room + 4)
             start = max(length - reach, -5.0)
             drawing.line("axis", _MIDDLE + side * start, y + 7.5, _MIDDLE + side * end, y + 7.5)
         drawing.text(f"{css}-label", _MIDDLE + side * (end + 6), y + 12, pushes.write(value), near)
