@@ -169,8 +169,8 @@ BUGS = (
         "rows",
         "a unit's records are counted after bad records became zeros",
         "units.append(UnitCounts.of(part.units, part.ranks))",
-        "good = part.targets >= 0; ranks = None if part.ranks is None else part.ranks[good]; "
-        "units.append(UnitCounts.of(as_hashes(part.units)[good], ranks))",
+        "units.append(UnitCounts.of(as_hashes(part.units)[(good := part.targets >= 0)], "
+        "None if part.ranks is None else part.ranks[good]))",
         ("tests/rows",),
     ),
     Bug(

@@ -627,9 +627,9 @@ def waterfall(
     """Return the picture as the text of an SVG file.
 
     Each step is a column with its entry, what the column adds to the output, and the standard deviation of that by
-    known noise. A deviation of 0 draws no band. The `output` is one of these: ``"odds"`` of one of two classes (as a
-    probability, too), ``"logit"`` of one of several classes, ``"mean"`` of a number, ``"logarithm"`` of a number,
-    ``"log hazard"`` of an event.
+    known noise. A deviation of 0 draws no band. The `output` of a classifier is ``"odds"`` of one of two classes (as a
+    probability, too), or ``"logit"`` of one of several. That of a number is ``"mean"`` or ``"logarithm"``. That of an
+    event is ``"log hazard"``.
     """
     bars = [_Step(label, contribution, BAND * deviation) for label, contribution, deviation in steps]
     ends = [base]
