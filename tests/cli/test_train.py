@@ -618,7 +618,7 @@ def test_train_report_and_predict(declared_folder, capsys):
     for description in ("how common each value of a column is", "which values go together"):
         assert f"{description}</th><td>{noise[description]:.4g}<" in page
     assert "synthetic rows that were drawn from what was released" in page
-    assert "public rows without labels" not in page
+    assert "and to public rows" not in page
     assert "dpensemble verify certificate.json" in page
     assert main(["verify", "run/certificate.json"]) == 0
     assert main(["predict", "run", "new.parquet", "--out", "labels.csv"]) == 0

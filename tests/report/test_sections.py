@@ -358,7 +358,7 @@ def test_the_page_says_what_was_released():
     assert "all of epsilon 1 at delta 1e-05" in text
     assert "Label moments, 3 noisy sums" in text
     assert "Labels that the model gives the public rows Public rows labelled by the model 16,281" in text
-    assert "the noisy sums, and the model and the labels that were made from them" in text
+    assert "the noisy sums, and the model and the predictions that were made from them" in text
     assert "The private records and their sums before noise was added" in text
     assert "How many records there are" not in text
     one = words(render(RECORDS["one round"]))
