@@ -131,7 +131,9 @@ def test_risks_are_explained_and_the_page_shows_what_moves_them(said, folder):
     hazard = -np.log1p(-table["risk by 540"])
     explained = table["explained log hazard"]
     np.testing.assert_allclose(np.log(hazard / hazard[0]), explained - explained[0], atol=1e-3)
-    assert "come sooner and later" in (folder / "row.svg").read_text(encoding="utf-8")
+    drawn = (folder / "row.svg").read_text(encoding="utf-8")
+    assert "come sooner and later" in drawn
+    assert re.search(r"This row: −?[0-9.]+ \(hazard [×÷][0-9.]+\)", drawn)
     effects = {one["column"]: one for one in json.loads((folder / "run" / "run.json").read_text())["effects"]}
     ages, towns = effects["age"]["points"], {name: value for name, (value,) in effects["town"]["points"]}
     assert {one["output"] for one in effects.values()} == {"log hazard"}

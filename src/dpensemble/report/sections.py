@@ -637,21 +637,21 @@ def waterfall(
         ends.append(ends[-1] + one.contribution)
     bands = [end + side * one.band for end, one in zip(ends[1:], bars, strict=True) for side in (-1, 1)]
     scale, floor = _LogitScale.of([*ends, *bands]), _TOP + _STEP * (len(steps) + 2)
-    about, chances = _WORDS_OF_OUTPUT[output], output == "odds"
+    about = _WORDS_OF_OUTPUT[output]
     title = about.title.format(shorten(towards, 30))
     body = _waterfall_axis(scale, floor, about.axis)
-    body += _waterfall_end("Public mean", base, scale, _TOP, chances)
+    body += _waterfall_end("Public mean", base, scale, _TOP, output)
     for place, (one, start, end) in enumerate(zip(bars, ends[:-1], ends[1:], strict=True), start=1):
         body += _waterfall_bar(one, start, end, scale, _TOP + _STEP * place)
-    body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, chances)
+    body += _waterfall_end("This row", ends[-1], scale, floor - _STEP, output)
     body += _waterfall_label(_LEFT, 28, title, weight="700")
     body += _waterfall_label(_LEFT, 50, about.sides, _SOFT)
     body += _waterfall_label(_LEFT, 70, f"Relative to {reference.split(',', maxsplit=1)[0]}.", _SOFT)
     for row, words in enumerate(_waterfall_notes(attribution, any(one.band for one in bars))):
         body += _waterfall_label(_LEFT, floor + 62 + 19 * row, words, _SOFT)
-    sentences = [f"Public mean {_logit(base, chances)}."]
+    sentences = [f"Public mean {_output(base, output)}."]
     sentences += [f"{shorten(one.label, 80)}: {_signed(one.contribution)}." for one in bars]
-    desc = " ".join([*sentences, f"This row {_logit(ends[-1], chances)}."])
+    desc = " ".join([*sentences, f"This row {_output(ends[-1], output)}."])
     drawn = _WATERFALL.format(width=_WIDTH, height=floor + _FOOT, title=title, desc=desc, page=_PAGE, body=body)
     return legible(str(drawn))
 
@@ -664,10 +664,10 @@ def _waterfall_axis(scale: _LogitScale, floor: float, name: str) -> Markup:
     return body + _waterfall_label((_LEFT + _RIGHT) / 2, floor + 38, name, _SOFT, "middle")
 
 
-def _waterfall_end(name: str, value: float, scale: _LogitScale, top: float, chances: bool) -> Markup:
+def _waterfall_end(name: str, value: float, scale: _LogitScale, top: float, output: str) -> Markup:
     x = scale.x(value)
     body = _waterfall_line(x, top + 18, x, top + _STEP + 2, _SOFT) if name != "This row" else Markup("")
-    body += _waterfall_label(_LEFT, top + 13, f"{name}: {_logit(value, chances)}", weight="700")
+    body += _waterfall_label(_LEFT, top + 13, f"{name}: {_output(value, output)}", weight="700")
     return body + _WATERFALL_DOT.format(x=x, y=top + 27, colour=_INK)
 
 
@@ -702,9 +702,12 @@ def _signed(value: float) -> str:
     return "0.00" if round(value, 2) == 0 else f"{value:+.2f}"
 
 
-def _logit(value: float, chances: bool) -> str:
+def _output(value: float, output: str) -> str:
+    """Write an output of a model, and what it means where that is a simple number."""
     text = (f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.2f}").replace("-", "−")
-    if not chances:
+    if output == "log hazard":
+        return f"{text} (hazard {_factor(value)})"
+    if output != "odds":
         return text
     chance = 100 / (1 + math.exp(-max(min(value, 700.0), -700.0)))
     return f"{text} (probability {chance:.2g} %)" if chance < 99 else f"{text} (probability {chance:.4g} %)"
