@@ -17,6 +17,7 @@ from dpensemble.quality.release import WHOLE_UNIT
 from dpensemble.releases import SumReleaser
 from dpensemble.releases.parts import epsilon_at, larger_cost
 from dpensemble.releases.sums import DiscreteNoise
+from dpensemble.rows import passes
 from dpensemble.sites import RunTerms, SiteRun, sums, tables
 from dpensemble.sites.messages import SitesError
 from tests.sites.hospitals import DECLARED, LABELLED, TIMED, Account, Hospitals, table
@@ -122,6 +123,22 @@ def test_a_person_is_in_one_part_and_stays_there(tmp_path):
         for own, other in zip(before[name].blocks, again._tables.site.blocks, strict=True):
             assert (own.targets == other.targets).all()
             assert own.rows.equals(other.rows)
+
+
+@pytest.mark.filterwarnings("ignore::dpensemble.errors.UnlikeRowsWarning")
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_a_site_may_hold_back_more_records_than_are_read_at_once(tmp_path, monkeypatch, unit):
+    monkeypatch.setattr(passes, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(DiscreteNoise, "gaussian", lambda _, variance: 0)
+    hospitals = a_run(tmp_path, **({} if unit is None else {"unit": unit}))
+    for name, rows in hospitals.tables.items():
+        people = [f"{name}{place % 50}" for place in range(len(rows))]
+        rows.assign(**({} if unit is None else {unit: people})).to_csv(hospitals.file(name), index=False)
+    hospitals.all_join().play()
+    own = [hospitals.parties[name]._tables.site for name in hospitals.names]
+    assert all(len(site.held.block.targets) > 16 and len(site.records.blocks) > 1 for site in own)
+    released = hospitals.parties["coordinator"].quality_.released
+    assert released.cells[0].sum() == pytest.approx(sum(site.held.n_units for site in own), abs=1e-6)
 
 
 def test_no_entry_of_a_record_decides_where_it_is(tmp_path):

@@ -140,17 +140,17 @@ class PartyTables:
             owners = Owners.of(tables.units, len(X), zeroes=True)
             held = self._held(owners, secret)
 
-            def part(which: NDArray[np.bool_]) -> tuple[CheckedRecords, Owners]:
-                """Return checked records of some units, all of each."""
+            def part(which: NDArray[np.bool_]) -> tuple[Rows, Rows, RowCheck, Owners]:
+                """Return the records of some units, all of each, and what checks them."""
                 units = None if tables.units is None else tables.units[which]
                 own = Owners.of(units, int(which.sum()), zeroes=True)
                 check = self._check(method, public, self._units(own))
                 rows = X[which].reset_index(drop=True), targets[which].reset_index(drop=True)
-                return CheckedRecords.in_memory(*(rows if held.any() else (X, y)), check), own
+                return *(rows if held.any() else (X, y)), check, own
 
-            records, own = part(~held)
-            back = None if self._terms.holdout_score is None else _held_part(part(held) if held.any() else None)
-            self.site = SiteRecords(records, own.n_units, back, self._times)
+            *teaching, own = part(~held)
+            back = None if self._terms.holdout_score is None else _held_part(*part(held) if held.any() else ())
+            self.site = SiteRecords(CheckedRecords.in_memory(*teaching), own.n_units, back, self._times)
             self._tables = tables
 
     def _units(self, owners: Owners) -> UnitsByPlace | None:
@@ -324,14 +324,13 @@ class PartyTables:
         )
 
 
-def _held_part(checked: tuple[CheckedRecords, Owners] | None) -> HeldPart:
-    """Return checked records as held-back ones, or none."""
-    if checked is None:
+def _held_part(*of_units: Rows) -> HeldPart:
+    """Return records of some units as held-back ones, in one block, or none."""
+    if not of_units:
         nothing = np.empty(0, dtype=np.int64)
         return HeldPart(CheckedBlock(pd.DataFrame(), nothing, np.empty(0)), nothing, 0, False)
-    records, owners = checked
-    (block,) = records.blocks or ()
-    return HeldPart(block, owners.numbers, owners.n_units, owners.units is not None)
+    X, y, check, owners = of_units
+    return HeldPart(check.checked_block(X, y), owners.numbers, owners.n_units, owners.units is not None)
 
 
 class _NumberSteps(SharedSteps, NumberSteps):
