@@ -123,16 +123,19 @@ class Account:
     """Stands for a ledger's account: it stores keys, and may refuse."""
 
     def __init__(self, refuses=False):
-        self.keys, self.epsilons, self.refuses = [], [], refuses
+        self.keys, self.epsilons, self.drawn, self.refuses = [], [], [], refuses
 
     def has_release(self, key):
-        return key in self.keys
+        return key in (*self.keys, *self.drawn)
 
     def one_release(self, what, *, release=None):
         def charge(spendings):
             if self.refuses:
                 raise DataError("the account is empty.")
-            if release not in self.keys:
+            if spendings[0].epsilon == 0:
+                # A note of a draw, which costs nothing.
+                self.drawn.append(release)
+            elif release not in self.keys:
                 self.keys.append(release)
                 self.epsilons.append(spendings[0].epsilon)
 

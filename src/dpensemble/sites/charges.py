@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
 from dpensemble._files import JSON, parse_json, sync_folder
-from dpensemble._spending import announce, listen
+from dpensemble._spending import Spending, announce, listen
 from dpensemble.accounting import EVERYONE, Group
 from dpensemble.cost import GaussianCost
 from dpensemble.cost.gaussian import PROMISED_SLACK
@@ -120,32 +121,37 @@ class Payer:
     def _record(self, part: dict[str, JSON], charge: dict[str, JSON]) -> None:
         """Write a charge to the journal, then charge the ledger, which may refuse.
 
-        What the run costs covers both parts, since a unit is in one of them.
+        What the run costs covers both parts, since a unit is in one of them. The ledger also keeps which sums were
+        drawn for, at no cost. So a folder that was restored cannot draw for one again without a charge.
         """
         attempt, number, terms = self._exchange.now, self.number, self._exchange.terms
-        again = self._ledger is not None and self._may_be_drawn_again(attempt, number)
+        again = self._ledger is not None and self._may_be_drawn_again(number)
         self._journal.add({"attempt": attempt, "number": number, **part, **charge})
         if self._ledger is None:
             return
         if again:
-            key, cost = f"{self._base} {attempt} {number}", GaussianCost(charge["sigma"] ** -2, PROMISED_SLACK)
+            # Two processes that were restored from one copy may be at the same attempt.
+            key = f"{self._base} {attempt} {number} {secrets.token_hex(8)}"
+            cost = GaussianCost(charge["sigma"] ** -2, PROMISED_SLACK)
             budget = Budget(epsilon=cost.epsilon(terms.delta), delta=terms.delta)
         else:
             key, cost, budget = self._base, GaussianCost(self.meter.mu**2, PROMISED_SLACK), terms.budget
         with listen(self._ledger.one_release("sites", release=key)):
             announce([Group(EVERYONE, budget)], lambda: [cost], relation=Relation(terms.relation))
+        drawn = self._ledger.one_release(f"sites: noise of sum {number}", release=self._key_of_draw(number))
+        drawn([Spending(name=EVERYONE, epsilon=0.0, delta=0.0, relation=Relation(terms.relation))])
 
-    def _may_be_drawn_again(self, attempt: int, number: int) -> bool:
+    def _key_of_draw(self, number: int) -> str:
+        return f"{self._base} drew {number}"
+
+    def _may_be_drawn_again(self, number: int) -> bool:
         """Return whether the run that the ledger was charged for may not cover a sum, because it was drawn before.
 
-        The first sum of a later attempt may have been drawn by an earlier process, also where a folder that was
-        restored in part does not show this. Then it costs one sum too much.
+        The ledger knows each sum that was drawn for, also where a folder that was restored does not show this.
         """
-        charges = self._journal.charges()
-        if self._restored or any(one["number"] == number for one in charges):
+        if self._restored or any(one["number"] == number for one in self._journal.charges()):
             return True
-        is_first = attempt > 1 and all(one["attempt"] != attempt for one in charges)
-        return is_first and bool(self._ledger.has_release(self._base))
+        return bool(self._ledger.has_release(self._key_of_draw(number)))
 
     def opened(self, number: int, charge: dict[str, JSON], *, of_held: bool = False) -> None:
         """Remember what an opened sum cost, perhaps one of held-back units. Public."""
