@@ -210,3 +210,10 @@ def test_randomized_response_is_gaussian_private_at_its_mu_and_not_below(epsilon
         response = max(1 - math.exp(epsilon) * a, math.exp(-epsilon) * (1 - a), 0.0)
         assert norm.cdf(norm.isf(a) - mu) <= response + 1e-15
     assert norm.cdf(norm.isf(middle) - 0.999 * mu) > middle
+
+
+@pytest.mark.parametrize("kind", Filter)
+def test_what_depends_on_no_record_costs_nothing(kind):
+    terms = Terms(budget=Budget(epsilon=1, delta=1e-5), filter=kind)
+    assert terms.price(Spending(name="x", epsilon=0.0, delta=0.0)) == Amount(0, 0)
+    assert terms.price(Spending(name="x", epsilon=0.0, delta=1e-9)) != Amount(0, 0)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpensemble.engine.run as engine
-from dpensemble import LabelMomentsClassifier
+from dpensemble import LabelMomentsClassifier, Ledger
 from dpensemble.certificates import confirmed
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.sites import RunTerms, SiteRun
@@ -204,6 +204,19 @@ def test_a_sum_that_may_be_drawn_again_is_charged_after_a_partial_restore(hospit
     hospitals.play(h0={"ledger": account})
     assert len(account.keys) == 2
     assert " 2 2 " in account.keys[1]
+
+
+@pytest.mark.parametrize("kind", ["basic", "gdp"])
+def test_an_account_that_holds_one_run_is_enough(hospitals, kind):
+    hospitals.all_join()
+    terms = hospitals.parties["h0"].terms
+    ledger = Ledger.create(hospitals.root / "ledger.db")
+    account = ledger.open_account("h0", epsilon=1.02 * terms.epsilon, delta=terms.delta, filter=kind)
+    hospitals.play(h0={"ledger": account})
+    assert hospitals.parties["h0"].model_.classes_.tolist() == ["no", "yes"]
+    notes = [charge for charge in account.history() if charge.what.startswith("sites: noise of sum")]
+    assert len(notes) == len(hospitals.parties["h0"].status()["charges"])
+    assert {charge.amount.loss for charge in notes} == {0}
 
 
 @pytest.mark.parametrize("opened", [1, 2])

@@ -190,7 +190,11 @@ class Terms:
         """Return how much a release takes, rounded up."""
         if self.filter is Filter.BASIC:
             return Amount(_up(spending.epsilon, _LOSS_UNITS), _up(spending.delta, _DELTA_UNITS))
-        loss = None if spending.cost is None else self._loss_of_curve(spending.cost)
+        cost = spending.cost
+        if cost is None and not (spending.epsilon or spending.delta):
+            # What is (0, 0)-private depends on no record. Bounds of curves at epsilon 0 are a little above 0.
+            return Amount(0, 0)
+        loss = None if cost is None else self._loss_of_curve(cost)
         if loss is not None:
             return Amount(loss, 0)
         return Amount(self._of_randomized_response(spending.epsilon), _up(spending.delta, _DELTA_UNITS))
