@@ -54,6 +54,19 @@ def test_a_site_that_joins_learns_what_a_check_shows(folders, capsys):
     assert "60 have no declared class: 100 % of all" in shown
     assert join(folders, "b", "--json") == 0
     assert json.loads(capsys.readouterr().out)["check"]["records"] == 60
+    # Before it joins, a site can read the same counts, and others see nothing of it.
+    before = sorted((folders / "shared").rglob("*"))
+    assert join(folders, "c", "--check") == 0
+    shown = capsys.readouterr().out
+    assert "60 records" in shown
+    assert "Nothing was sent, and no key was made" in shown
+    assert "Fingerprint" not in shown
+    assert join(folders, "c", "--check", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["fingerprint"], facts["check"]["records"]) == (None, 60)
+    assert sorted((folders / "shared").rglob("*")) == before
+    assert not (folders / "own-c" / "party.json").exists()
+    assert join(folders, "c") == 0
     # Others see none of these counts.
     for path in (folders / "shared").rglob("*"):
         assert b'"records"' not in path.read_bytes()

@@ -14,7 +14,7 @@ from dpensemble.certificates import confirmed
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.sites import RunTerms, SiteRun
 from dpensemble.sites.messages import SitesError
-from tests.sites.hospitals import DECLARED, Account, Hospitals, a_folder, table
+from tests.sites.hospitals import DECLARED, ONE_EVENT, Account, Hospitals, a_folder, priced, risky, table, timed
 from tests.sites.parties import ZeroNoise
 
 
@@ -266,6 +266,114 @@ def test_an_unknown_site_and_a_second_one_of_a_name_are_refused(hospitals):
     hospitals.join(["h0"])
     with pytest.raises(SitesError, match="somebody joined as h0 before"):
         SiteRun.join(hospitals.messages, hospitals.root / "y", name="h0", private=hospitals.file("h0"))
+
+
+KINDS = {
+    "labels": {},
+    "held back": {"declared_columns": DECLARED, "holdout_score": 0.2},
+    "add-or-remove-one": {"declared_columns": DECLARED, "relation": "add-or-remove-one"},
+    "number": {"rows": priced},
+    "life table": {"rows": timed},
+    "risks": {"rows": risky, **ONE_EVENT},
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_a_table_is_checked_before_and_replaced_after_a_site_joined(tmp_path, settings):
+    hospitals, rows = Hospitals(tmp_path, **settings), settings.get("rows", table)
+    before = contents(hospitals.messages)
+    given = {"name": "h0", "private": hospitals.file("h0")}
+    read = SiteRun.check(hospitals.messages, hospitals.own("h0"), **given)
+    assert read.counts_of_records()["records"] == 60
+    assert not (hospitals.own("h0") / "party.json").exists()
+    assert contents(hospitals.messages) == before
+    hospitals.all_join()
+    before, party = contents(hospitals.messages), json.loads((hospitals.own("h0") / "party.json").read_text())
+    rows(31, 7).to_csv(hospitals.file("h0"), index=False)
+    with pytest.raises(DataError, match="nothing was sent: give the table of join, or join again"):
+        SiteRun.load(hospitals.messages, hospitals.own("h0")).run(hospitals.file("h0"), patience=0)
+    assert SiteRun.check(hospitals.messages, hospitals.own("h0"), **given).counts_of_records()["records"] == 31
+    hospitals.join(["h0"])
+    assert hospitals.parties["h0"].counts_of_records()["records"] == 31
+    # Others see nothing of it. The key stays, and so does the trust in others.
+    assert contents(hospitals.messages) == before
+    again = json.loads((hospitals.own("h0") / "party.json").read_text())
+    assert {name for name in party if party[name] != again[name]} == {"records"}
+    hospitals.parties["h0"] = SiteRun.load(hospitals.messages, hospitals.own("h0"))
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    if not (hospitals.own("h0") / "journal.jsonl").exists():
+        hospitals.step("h0")
+    assert (hospitals.own("h0") / "journal.jsonl").exists()
+    for act in (SiteRun.join, SiteRun.check):
+        with pytest.raises(FileError, match="has begun an attempt, so its table stays"):
+            act(hospitals.messages, hospitals.own("h0"), **given)
+    # The journal binds the site to its table.
+    assert json.loads((hospitals.own("h0") / "journal.jsonl").read_text().split("\n")[0])["records"] == again["records"]
+
+
+def test_a_process_with_the_table_of_before_draws_nothing_after_the_site_joined_again(hospitals):
+    hospitals.all_join()
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    SiteRun.join(hospitals.messages, hospitals.own("h0"), name="h0", private=hospitals.file("h0"))
+    with pytest.raises(DataError, match="the private records changed since this site joined"):
+        hospitals.play(turns=5)
+    assert not list(hospitals.messages.glob("key.h0.*"))
+    assert not (hospitals.own("h0") / "journal.jsonl").exists()
+
+
+def test_the_first_attempt_binds_a_site_to_its_table_even_if_it_joins_again_meanwhile(hospitals):
+    hospitals.all_join()
+    own, journal = hospitals.own("h0"), hospitals.own("h0") / "journal.jsonl"
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    hospitals.step("h0")
+    lines = journal.read_text()
+    # As if another process had looked for the journal just before.
+    journal.unlink()
+    for path in hospitals.messages.glob("key.h0.*"):
+        path.rename(hospitals.root / path.name)
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    SiteRun.join(hospitals.messages, own, name="h0", private=hospitals.file("h0"))
+    journal.write_text(lines)
+    with pytest.raises(DataError, match="give the table of join, or agree on a new run"):
+        SiteRun.load(hospitals.messages, own).run(hospitals.file("h0"), patience=0)
+
+
+def test_a_site_whose_folder_lost_its_journal_does_not_join_again(hospitals):
+    hospitals.all_join()
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    hospitals.step("h0")
+    (hospitals.own("h0") / "journal.jsonl").unlink()
+    with pytest.raises(FileError, match="has begun an attempt"):
+        hospitals.join(["h0"])
+
+
+def test_a_site_that_joins_again_keeps_its_noise_and_is_no_other_site(hospitals):
+    hospitals.join(["h0"], least=1.0)
+    before = (hospitals.own("h0") / "party.json").read_text()
+    with pytest.raises(InvalidParameterError, match="give least=1, or agree on a new run"):
+        hospitals.join(["h0"])
+    table(31, 7).drop(columns="sick").to_csv(hospitals.file("h0"), index=False)
+    with pytest.raises(DataError, match="sick"):
+        hospitals.join(["h0"], least=1.0)
+    # A table that does not fit leaves the site as it was.
+    assert (hospitals.own("h0") / "party.json").read_text() == before
+    hospitals.join(["h1"])
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    shutil.copy(hospitals.messages / "join.h1.0.0.json", hospitals.messages / "join.h0.0.0.json")
+    with pytest.raises(FileError, match="wrong signature"):
+        hospitals.join(["h0"], least=1.0)
+    other = SiteRun.join(hospitals.messages, hospitals.root / "x", name="h2", private=hospitals.file("h2"))
+    other._post.name = "h0"
+    other._post.send("join", {"key": other._key.public.hex(), "least": 1.0, "terms": "", "versions": {}})
+    with pytest.raises(SitesError, match="somebody joined as h0 before"):
+        hospitals.join(["h0"], least=1.0)
 
 
 def test_a_site_that_is_not_approved_or_has_another_key_stops_everything(hospitals):

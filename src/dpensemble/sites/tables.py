@@ -153,6 +153,17 @@ class PartyTables:
             self.site = SiteRecords(records, own.n_units, back, self._times)
             self._tables = tables
 
+    @property
+    def terms(self) -> RunTerms:
+        """What the sites agree on."""
+        return self._terms
+
+    def counts_of_records(self) -> dict[str, int]:
+        """Return how many records `read_private` read, and how many are bad. For the site only."""
+        blocks = [] if self.site is None else self.site.blocks
+        bad = sum(int(np.sum(block.targets < 0)) for block in blocks)
+        return {"records": sum(len(block.targets) for block in blocks), "bad": bad}
+
     def _units(self, owners: Owners) -> UnitsByPlace | None:
         """Return what each record of a unit weighs: all of them together weigh 1."""
         return UnitsByPlace.of_owners(owners)
