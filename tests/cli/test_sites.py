@@ -32,7 +32,7 @@ def test_new_join_and_status(folders, capsys):
     assert new(folders, "--epsilon", "2", "--at-sites", "2") == 0
     said = capsys.readouterr().out
     assert "Epsilon 2 at delta 1e-06 for a person with records at one site" in said
-    assert "for a person with records at 2 sites" in said
+    assert "Epsilon at most 4.32 for a person with records at 2 sites" in said
     assert join(folders, "a", "--json") == 0
     mark = json.loads(capsys.readouterr().out)["fingerprint"]
     assert main(["sites", "status", str(folders / "shared"), str(folders / "own-a"), "--json"]) == 0
@@ -78,7 +78,8 @@ def test_what_does_not_fit_is_refused_by_options_of_the_terms(folders, capsys):
     assert join(folders, "a") == 2
     err = capsys.readouterr().err
     assert (
-        "drop them (sites new --drop), or name the column that identifies whose record it is (sites new --unit)" in err
+        "drop them (ask the coordinator for new terms: sites new --drop), or name the column that identifies whose "
+        "record it is (sites new --unit)" in err
     )
 
 

@@ -1,6 +1,7 @@
 """Whole runs of several sites in one process, on made-up tables in folders."""
 
 import json
+import re
 import shutil
 from contextlib import suppress
 
@@ -11,7 +12,9 @@ import pytest
 import dpensemble.engine.run as engine
 from dpensemble import LabelMomentsClassifier
 from dpensemble.certificates import confirmed
+from dpensemble.cost import GaussianCost
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
 from dpensemble.sites import RunTerms, SiteRun
 from dpensemble.sites.messages import SitesError
 from tests.sites.hospitals import DECLARED, ONE_EVENT, Account, Hospitals, a_folder, priced, risky, table, timed
@@ -382,9 +385,13 @@ def test_a_site_that_is_not_approved_or_has_another_key_stops_everything(hospita
         hospitals.step("h0")
     hospitals.trust()
     hospitals.parties["h0"].trust({"h1": hospitals.parties["h2"].fingerprint})
-    with pytest.raises(SitesError, match="somebody may pretend to be h1: nothing was sent"):
+    with pytest.raises(SitesError, match="by a typing error or because somebody may pretend to be h1: nothing was"):
         hospitals.step("h0")
     assert not (hospitals.messages / "approve.h0.0.0.json").exists()
+    # The right fingerprint replaces the wrong one.
+    hospitals.parties["h0"].trust({"h1": hospitals.parties["h1"].fingerprint})
+    assert not hospitals.step("h0")
+    assert (hospitals.messages / "approve.h0.0.0.json").exists()
 
 
 def test_changed_terms_or_public_rows_are_refused(hospitals):
@@ -433,6 +440,37 @@ def test_terms_survive_json_and_unknown_entries_are_refused():
         for odd in (None, [], {}, "x" * 5000, -1, True, [[]], 1e300):
             with suppress(InvalidParameterError, ValueError, TypeError):
                 RunTerms.from_dict({**plain, name: odd})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target": "sick", "classes": ["no", "a b"]}, "'sick' is a label, which is one of 'no', 'a b'."),
+        ({"target": "year", "classes": [1, 2]}, "'year' is a label, which is one of 1, 2."),
+        ({"range": (0.25, 1234567.0), "target": "price"}, "'price' is a number from 0.25 to 1234567, and"),
+        (
+            {"target": "died", "times": {"time": "days", "events": [1], "censored": [0, 3], "bins": [30, 1234567]}},
+            "until died is 1, at 30, 1234567. Codes of 'died': '1' for the event, '0', '3' for a censoring, none for",
+        ),
+    ],
+)
+def test_terms_in_words_name_all_that_sites_compare(given, words):
+    terms = RunTerms.of(sites=["a", "b", "c"], public=b"x\n1\n", **given)
+    assert words in " ".join(terms.words())
+    strange = RunTerms.from_dict(terms.to_dict() | {"target": "\x1b[1m"}).words()
+    assert all(line.isprintable() for line in strange)
+
+
+@pytest.mark.parametrize("attempts", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_the_most_epsilon_in_words_is_not_below_that_of_all_attempts(epsilon, attempts):
+    given = {"classes": ["no", "yes"], "target": "y", "public": b"x\n1\n", "epsilon": epsilon, "attempts": attempts}
+    terms = RunTerms.of(sites=["a", "b", "c"], at_sites=2, **given)
+    meter = SiteSumsMeter(terms.budget, attempts)
+    one, two = (re.search(r"at most ([\d.]+)", line).group(1) for line in terms.words()[1:3])
+    assert meter.groups[0].budget.epsilon <= float(one) < 1.01 * meter.groups[0].budget.epsilon
+    most = epsilon_at(GaussianCost(meter.mu**2), terms.delta, sites=2)
+    assert most <= float(two) < 1.01 * most
 
 
 @pytest.mark.parametrize("where", ["messages", "messages/own", "."])

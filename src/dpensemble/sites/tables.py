@@ -268,7 +268,10 @@ class PartyTables:
             return file_tables(self.files(private), ReadOptions(blanks=True, on_bad_record="zero"))
         except DataError as error:
             # A site has no such options: the sites agreed on them.
-            raise DataError(re.sub(r"--(drop|unit)", r"sites new --\1", str(error))) from None
+            words = re.sub(r"--(drop|unit)", r"sites new --\1", str(error))
+            if private != self._own / _EXAMPLE_FILE:
+                words = words.replace("sites new", "ask the coordinator for new terms: sites new", 1)
+            raise DataError(words) from None
 
     def files(self, private: Path) -> TableFiles:
         """Return how a table of private records is read by the terms."""
