@@ -12,6 +12,7 @@ import pytest
 import dpensemble.engine.run as engine
 from dpensemble import LabelMomentsClassifier
 from dpensemble.certificates import confirmed
+from dpensemble.cli import main
 from dpensemble.cost import GaussianCost
 from dpensemble.errors import DataError, FileError, InvalidParameterError
 from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
@@ -102,6 +103,21 @@ def test_a_run_states_what_it_cost_and_writes_its_model(hospitals):
     assert seen["done"]
     assert seen["attempts"] == 1
     assert len(seen["charges"]) == len(party.model_.charges_)
+
+
+def test_a_report_on_the_folder_of_a_site_names_the_files_of_the_result(hospitals, capsys):
+    hospitals.join(["h0"])
+    own = hospitals.own("h0")
+    assert main(["report", str(own)]) == 2
+    assert "its result is not there yet" in capsys.readouterr().err
+    for name in ("student.skops", "certificate.json", "summary.json"):
+        (own / name).touch()
+    assert main(["report", str(own)]) == 2
+    said = capsys.readouterr().err
+    assert "is the own folder of a party of several sites, which has no page unless" in said
+    assert "its result is in student.skops, certificate.json, summary.json; see" in said
+    assert said.count("\n") == 1
+    assert "train again" not in said
 
 
 def test_no_message_holds_a_count_of_one_site_or_a_private_entry(hospitals):

@@ -51,7 +51,7 @@ from dpensemble.sites.messages import (
     require_cryptography,
 )
 from dpensemble.sites.sums import Shared
-from dpensemble.sites.tables import PUBLIC_FILE, PartyTables, PublicRows
+from dpensemble.sites.tables import PUBLIC_FILE, STUDENT, PartyTables, PublicRows
 from dpensemble.sites.terms import COORDINATOR, RunTerms
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.table_files import TableFiles
@@ -253,6 +253,14 @@ class SiteRun:
     def load(cls, messages: Path | str | Transport, own: Path | str) -> SiteRun:
         """Return a party of a run whose folder exists."""
         return cls(messages, own)
+
+    @staticmethod
+    def files_of_result(own: Path) -> list[str] | None:
+        """Return the files of the result in the own folder of a party, or None if the folder is not of a party."""
+        if not (own / _OWN).exists():
+            return None
+        files = (STUDENT, CERTIFICATE, SUMMARY)
+        return [file for file in files if (own / file).exists()] if (own / SUMMARY).exists() else []
 
     def trust(self, fingerprints: Mapping[str, str]) -> None:
         """Store fingerprints that other sites stated without the coordinator, for example by telephone."""
