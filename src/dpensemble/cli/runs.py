@@ -241,7 +241,7 @@ def report(
 
 
 def _require_no_site(run: Path) -> None:
-    """Raise for the own folder of a party of several sites, which has no record: say which files hold the result."""
+    """Raise for the own folder of a party of several sites, and name the files of the result."""
     if (run / RunFile.RECORD).exists():
         return
     # Runs of several sites are needed only here.

@@ -378,7 +378,7 @@ class SiteRun:
             )
 
     def _bound(self) -> str:
-        """Return what identifies the records, to which the first attempt binds the site. Raise for other records."""
+        """Return what identifies the records. The first attempt binds the site to it. Raise for other records."""
         self._require_same_records()
         return self._identity()
 
