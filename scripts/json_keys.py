@@ -91,7 +91,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "sites new": (
         "sites new messages own --public people.csv --sites a,b,c --classes ill,well --target outcome --epsilon 2",
     ),
-    "sites join": tuple(f"sites join messages own-{site} --name {site} --private {site}.csv" for site in _SITES),
+    "sites join": (
+        "sites join messages own-a --name a --private a.csv --check",
+        *(f"sites join messages own-{site} --name {site} --private {site}.csv" for site in _SITES),
+    ),
     "sites status": ("sites status messages own-a",),
     # All sites took part before.
     "sites run": ("sites run messages own", "sites run messages own-a --private a.csv"),

@@ -32,7 +32,7 @@ def test_new_join_and_status(folders, capsys):
     assert new(folders, "--epsilon", "2", "--at-sites", "2") == 0
     said = capsys.readouterr().out
     assert "Epsilon 2 at delta 1e-06 for a person with records at one site" in said
-    assert "for a person with records at 2 sites" in said
+    assert "Epsilon at most 4.32 for a person with records at 2 sites" in said
     assert join(folders, "a", "--json") == 0
     mark = json.loads(capsys.readouterr().out)["fingerprint"]
     assert main(["sites", "status", str(folders / "shared"), str(folders / "own-a"), "--json"]) == 0
@@ -54,6 +54,19 @@ def test_a_site_that_joins_learns_what_a_check_shows(folders, capsys):
     assert "60 have no declared class: 100 % of all" in shown
     assert join(folders, "b", "--json") == 0
     assert json.loads(capsys.readouterr().out)["check"]["records"] == 60
+    # Before it joins, a site can read the same counts, and others see nothing of it.
+    before = sorted((folders / "shared").rglob("*"))
+    assert join(folders, "c", "--check") == 0
+    shown = capsys.readouterr().out
+    assert "60 records" in shown
+    assert "Nothing was sent, and no key was made" in shown
+    assert "Fingerprint" not in shown
+    assert join(folders, "c", "--check", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["fingerprint"], facts["check"]["records"]) == (None, 60)
+    assert sorted((folders / "shared").rglob("*")) == before
+    assert not (folders / "own-c" / "party.json").exists()
+    assert join(folders, "c") == 0
     # Others see none of these counts.
     for path in (folders / "shared").rglob("*"):
         assert b'"records"' not in path.read_bytes()
@@ -65,7 +78,8 @@ def test_what_does_not_fit_is_refused_by_options_of_the_terms(folders, capsys):
     assert join(folders, "a") == 2
     err = capsys.readouterr().err
     assert (
-        "drop them (sites new --drop), or name the column that identifies whose record it is (sites new --unit)" in err
+        "drop them (ask the coordinator for new terms: sites new --drop), or name the column that identifies whose "
+        "record it is (sites new --unit)" in err
     )
 
 

@@ -21,7 +21,7 @@ from dpensemble.sites import charges as charges_module
 from dpensemble.sites import run as run_module
 from dpensemble.sites import tables as tables_module
 from dpensemble.sites.messages import Folder, StillWaiting
-from tests.sites.hospitals import ONE_EVENT, Hospitals, priced, risky, timed
+from tests.sites.hospitals import ONE_EVENT, Hospitals, priced, risky, table, timed
 
 ATTEMPTS = 20
 SITE, COORDINATOR = "h0", "coordinator"
@@ -481,9 +481,20 @@ def test_a_site_killed_while_it_joins_joins_again_with_the_same_key(tmp_path, ki
             keys.add(json.loads(path.read_text())["secret"])
     assert len(keys) == 1
     killed_at("after join", 0)
+    # A site that joined may join again, also after a kill, and its key stays.
+    message = (hospitals.messages / f"join.{SITE}.0.0.json").read_bytes()
+    table(30, 7).to_csv(hospitals.file(SITE), index=False)
+    stored = set()
+    for when in ("before", "after"):
+        killed_at(f"{when} party.json", 0)
+        party = json.loads(path.read_text())
+        stored.add(party["records"])
+        assert keys == {party["secret"]}
+    assert len(stored) == 2
     killer.arm(None, None)
-    with pytest.raises(FileError, match=r"holds the key of a party already: use another folder, or go on by run"):
-        hospitals.join([SITE])
+    hospitals.join([SITE])
+    assert json.loads(path.read_text())["records"] in stored
+    assert (hospitals.messages / f"join.{SITE}.0.0.json").read_bytes() == message
     assert SiteRun.load(hospitals.messages, hospitals.own(SITE)).status()["joined"].keys() == {SITE}
 
 

@@ -1,6 +1,7 @@
 """Whole runs of several sites in one process, on made-up tables in folders."""
 
 import json
+import re
 import shutil
 from contextlib import suppress
 
@@ -11,10 +12,13 @@ import pytest
 import dpensemble.engine.run as engine
 from dpensemble import LabelMomentsClassifier, Ledger
 from dpensemble.certificates import confirmed
+from dpensemble.cli import main
+from dpensemble.cost import GaussianCost
 from dpensemble.errors import DataError, FileError, InvalidParameterError
+from dpensemble.releases.parts import SiteSumsMeter, epsilon_at
 from dpensemble.sites import RunTerms, SiteRun
 from dpensemble.sites.messages import SitesError
-from tests.sites.hospitals import DECLARED, Account, Hospitals, a_folder, table
+from tests.sites.hospitals import DECLARED, ONE_EVENT, Account, Hospitals, a_folder, priced, risky, table, timed
 from tests.sites.parties import ZeroNoise
 
 
@@ -99,6 +103,21 @@ def test_a_run_states_what_it_cost_and_writes_its_model(hospitals):
     assert seen["done"]
     assert seen["attempts"] == 1
     assert len(seen["charges"]) == len(party.model_.charges_)
+
+
+def test_a_report_on_the_folder_of_a_site_names_the_files_of_the_result(hospitals, capsys):
+    hospitals.join(["h0"])
+    own = hospitals.own("h0")
+    assert main(["report", str(own)]) == 2
+    assert "its result is not there yet" in capsys.readouterr().err
+    for name in ("student.skops", "certificate.json", "summary.json"):
+        (own / name).touch()
+    assert main(["report", str(own)]) == 2
+    said = capsys.readouterr().err
+    assert "is the own folder of a party of several sites, which has no page unless" in said
+    assert "its result is in student.skops, certificate.json, summary.json; see" in said
+    assert said.count("\n") == 1
+    assert "train again" not in said
 
 
 def test_no_message_holds_a_count_of_one_site_or_a_private_entry(hospitals):
@@ -310,15 +329,127 @@ def test_an_unknown_site_and_a_second_one_of_a_name_are_refused(hospitals):
         SiteRun.join(hospitals.messages, hospitals.root / "y", name="h0", private=hospitals.file("h0"))
 
 
+KINDS = {
+    "labels": {},
+    "held back": {"declared_columns": DECLARED, "holdout_score": 0.2},
+    "add-or-remove-one": {"declared_columns": DECLARED, "relation": "add-or-remove-one"},
+    "number": {"rows": priced},
+    "life table": {"rows": timed},
+    "risks": {"rows": risky, **ONE_EVENT},
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+def test_a_table_is_checked_before_and_replaced_after_a_site_joined(tmp_path, settings):
+    hospitals, rows = Hospitals(tmp_path, **settings), settings.get("rows", table)
+    before = contents(hospitals.messages)
+    given = {"name": "h0", "private": hospitals.file("h0")}
+    read = SiteRun.check(hospitals.messages, hospitals.own("h0"), **given)
+    assert read.counts_of_records()["records"] == 60
+    assert not (hospitals.own("h0") / "party.json").exists()
+    assert contents(hospitals.messages) == before
+    hospitals.all_join()
+    before, party = contents(hospitals.messages), json.loads((hospitals.own("h0") / "party.json").read_text())
+    rows(31, 7).to_csv(hospitals.file("h0"), index=False)
+    with pytest.raises(DataError, match="nothing was sent: give the table of join, or join again"):
+        SiteRun.load(hospitals.messages, hospitals.own("h0")).run(hospitals.file("h0"), patience=0)
+    assert SiteRun.check(hospitals.messages, hospitals.own("h0"), **given).counts_of_records()["records"] == 31
+    hospitals.join(["h0"])
+    assert hospitals.parties["h0"].counts_of_records()["records"] == 31
+    # Others see nothing of it. The key stays, and so does the trust in others.
+    assert contents(hospitals.messages) == before
+    again = json.loads((hospitals.own("h0") / "party.json").read_text())
+    assert {name for name in party if party[name] != again[name]} == {"records"}
+    hospitals.parties["h0"] = SiteRun.load(hospitals.messages, hospitals.own("h0"))
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    if not (hospitals.own("h0") / "journal.jsonl").exists():
+        hospitals.step("h0")
+    assert (hospitals.own("h0") / "journal.jsonl").exists()
+    for act in (SiteRun.join, SiteRun.check):
+        with pytest.raises(FileError, match="has begun an attempt, so its table stays"):
+            act(hospitals.messages, hospitals.own("h0"), **given)
+    # The journal binds the site to its table.
+    assert json.loads((hospitals.own("h0") / "journal.jsonl").read_text().split("\n")[0])["records"] == again["records"]
+
+
+def test_a_process_with_the_table_of_before_draws_nothing_after_the_site_joined_again(hospitals):
+    hospitals.all_join()
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    SiteRun.join(hospitals.messages, hospitals.own("h0"), name="h0", private=hospitals.file("h0"))
+    with pytest.raises(DataError, match="the private records changed since this site joined"):
+        hospitals.play(turns=5)
+    assert not list(hospitals.messages.glob("key.h0.*"))
+    assert not (hospitals.own("h0") / "journal.jsonl").exists()
+
+
+def test_the_first_attempt_binds_a_site_to_its_table_even_if_it_joins_again_meanwhile(hospitals):
+    hospitals.all_join()
+    own, journal = hospitals.own("h0"), hospitals.own("h0") / "journal.jsonl"
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    hospitals.step("h0")
+    lines = journal.read_text()
+    # As if another process had looked for the journal just before.
+    journal.unlink()
+    for path in hospitals.messages.glob("key.h0.*"):
+        path.rename(hospitals.root / path.name)
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    SiteRun.join(hospitals.messages, own, name="h0", private=hospitals.file("h0"))
+    journal.write_text(lines)
+    with pytest.raises(DataError, match="give the table of join, or agree on a new run"):
+        SiteRun.load(hospitals.messages, own).run(hospitals.file("h0"), patience=0)
+
+
+def test_a_site_whose_folder_lost_its_journal_does_not_join_again(hospitals):
+    hospitals.all_join()
+    for name in [*hospitals.parties, *hospitals.parties]:
+        hospitals.step(name)
+    hospitals.step("h0")
+    (hospitals.own("h0") / "journal.jsonl").unlink()
+    with pytest.raises(FileError, match="has begun an attempt"):
+        hospitals.join(["h0"])
+
+
+def test_a_site_that_joins_again_keeps_its_noise_and_is_no_other_site(hospitals):
+    hospitals.join(["h0"], least=1.0)
+    before = (hospitals.own("h0") / "party.json").read_text()
+    with pytest.raises(InvalidParameterError, match="give least=1, or agree on a new run"):
+        hospitals.join(["h0"])
+    table(31, 7).drop(columns="sick").to_csv(hospitals.file("h0"), index=False)
+    with pytest.raises(DataError, match="sick"):
+        hospitals.join(["h0"], least=1.0)
+    # A table that does not fit leaves the site as it was.
+    assert (hospitals.own("h0") / "party.json").read_text() == before
+    hospitals.join(["h1"])
+    table(31, 7).to_csv(hospitals.file("h0"), index=False)
+    shutil.copy(hospitals.messages / "join.h1.0.0.json", hospitals.messages / "join.h0.0.0.json")
+    with pytest.raises(FileError, match="wrong signature"):
+        hospitals.join(["h0"], least=1.0)
+    other = SiteRun.join(hospitals.messages, hospitals.root / "x", name="h2", private=hospitals.file("h2"))
+    other._post.name = "h0"
+    other._post.send("join", {"key": other._key.public.hex(), "least": 1.0, "terms": "", "versions": {}})
+    with pytest.raises(SitesError, match="somebody joined as h0 before"):
+        hospitals.join(["h0"], least=1.0)
+
+
 def test_a_site_that_is_not_approved_or_has_another_key_stops_everything(hospitals):
     hospitals.join()
     with pytest.raises(SitesError, match="h1 is not approved yet"):
         hospitals.step("h0")
     hospitals.trust()
     hospitals.parties["h0"].trust({"h1": hospitals.parties["h2"].fingerprint})
-    with pytest.raises(SitesError, match="somebody may pretend to be h1: nothing was sent"):
+    with pytest.raises(SitesError, match="by a typing error or because somebody may pretend to be h1: nothing was"):
         hospitals.step("h0")
     assert not (hospitals.messages / "approve.h0.0.0.json").exists()
+    # The right fingerprint replaces the wrong one.
+    hospitals.parties["h0"].trust({"h1": hospitals.parties["h1"].fingerprint})
+    assert not hospitals.step("h0")
+    assert (hospitals.messages / "approve.h0.0.0.json").exists()
 
 
 def test_changed_terms_or_public_rows_are_refused(hospitals):
@@ -367,6 +498,37 @@ def test_terms_survive_json_and_unknown_entries_are_refused():
         for odd in (None, [], {}, "x" * 5000, -1, True, [[]], 1e300):
             with suppress(InvalidParameterError, ValueError, TypeError):
                 RunTerms.from_dict({**plain, name: odd})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target": "sick", "classes": ["no", "a b"]}, "'sick' is a label, which is one of 'no', 'a b'."),
+        ({"target": "year", "classes": [1, 2]}, "'year' is a label, which is one of 1, 2."),
+        ({"range": (0.25, 1234567.0), "target": "price"}, "'price' is a number from 0.25 to 1234567, and"),
+        (
+            {"target": "died", "times": {"time": "days", "events": [1], "censored": [0, 3], "bins": [30, 1234567]}},
+            "until died is 1, at 30, 1234567. Codes of 'died': '1' for the event, '0', '3' for a censoring, none for",
+        ),
+    ],
+)
+def test_terms_in_words_name_all_that_sites_compare(given, words):
+    terms = RunTerms.of(sites=["a", "b", "c"], public=b"x\n1\n", **given)
+    assert words in " ".join(terms.words())
+    strange = RunTerms.from_dict(terms.to_dict() | {"target": "\x1b[1m"}).words()
+    assert all(line.isprintable() for line in strange)
+
+
+@pytest.mark.parametrize("attempts", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_the_most_epsilon_in_words_is_not_below_that_of_all_attempts(epsilon, attempts):
+    given = {"classes": ["no", "yes"], "target": "y", "public": b"x\n1\n", "epsilon": epsilon, "attempts": attempts}
+    terms = RunTerms.of(sites=["a", "b", "c"], at_sites=2, **given)
+    meter = SiteSumsMeter(terms.budget, attempts)
+    one, two = (re.search(r"at most ([\d.]+)", line).group(1) for line in terms.words()[1:3])
+    assert meter.groups[0].budget.epsilon <= float(one) < 1.01 * meter.groups[0].budget.epsilon
+    most = epsilon_at(GaussianCost(meter.mu**2), terms.delta, sites=2)
+    assert most <= float(two) < 1.01 * most
 
 
 @pytest.mark.parametrize("where", ["messages", "messages/own", "."])

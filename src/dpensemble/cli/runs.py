@@ -217,6 +217,7 @@ def report(
     as_json: bool,
 ) -> None:
     """Show an earlier run, and write its page again, with another title or noun for units on request."""
+    _require_no_site(run)
     record, private_record = load_run(run, private=private)
     record = _renamed(record, title, unit_name)
     page = out or run / (RunFile.PRIVATE_REPORT if private else RunFile.REPORT)
@@ -237,6 +238,23 @@ def report(
             print_run(record, page, run / RunFile.STUDENT)
     if registry is not None:
         typer.echo(f"Registry: {registry}. Fill in what it leaves open ({to_fill_in}).", err=as_json)
+
+
+def _require_no_site(run: Path) -> None:
+    """Raise for the own folder of a party of several sites, and name the files of the result."""
+    if (run / RunFile.RECORD).exists():
+        return
+    # Runs of several sites are needed only here.
+    from dpensemble.sites import SiteRun  # noqa: PLC0415
+
+    files = SiteRun.files_of_result(run)
+    if files is None:
+        return
+    result = f"its result is in {', '.join(files)}" if files else "its result is not there yet"
+    raise FileError(
+        f"{run} is the own folder of a party of several sites, which has no page unless a life table was released: "
+        f"{result}; see 'dpensemble sites status MESSAGES {run}'."
+    )
 
 
 def _renamed(record: RunRecord, title: str | None, unit_name: str | None) -> RunRecord:

@@ -17,6 +17,7 @@ from dpensemble.cli.train import account_of
 from dpensemble.errors import InvalidParameterError, file_errors
 from dpensemble.sites import HTTPMessages, SiteRun
 from dpensemble.sites.demo import Demo
+from dpensemble.sites.tables import PartyTables
 from dpensemble.sites.web import SharedBox
 from dpensemble.workflow.life_tables import DeclaredLifeTable
 from dpensemble.workflow.targets import DeclaredTimes, parsed_range
@@ -114,7 +115,15 @@ def _times(given: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def join(given: dict[str, JSON]) -> None:
-    """Let a site join, and print its fingerprint."""
+    """Let a site join, and print its fingerprint. With `check`, only read the table, and print the counts."""
+    if given["check"]:
+        with warnings_as_lines():
+            read = SiteRun.check(_messages(given), given["own"], name=given["name"], private=given["private"])
+            counts, of_records = _counted(read, given["private"])
+        facts = {"name": given["name"], "fingerprint": None, "words": read.terms.words(), "check": counts}
+        last = "Nothing was sent, and no key was made: if the counts are right, join without --check."
+        _print(facts, [*read.terms.words(), *of_records, last], given["as_json"])
+        return
     with warnings_as_lines():
         run = SiteRun.join(
             _messages(given), given["own"], name=given["name"], private=given["private"], least=given["least"]
@@ -130,7 +139,7 @@ def join(given: dict[str, JSON]) -> None:
     _print(facts, words, given["as_json"])
 
 
-def _counted(run: SiteRun, private: Path) -> tuple[dict[str, JSON], list[str]]:
+def _counted(run: SiteRun | PartyTables, private: Path) -> tuple[dict[str, JSON], list[str]]:
     """Return what `check` counts of the site's records, and for a life table how many are bad, also in lines."""
     if run.terms.times is None or run.terms.public_digest is not None:
         counts = checked(run.files(private))

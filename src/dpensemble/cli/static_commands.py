@@ -375,11 +375,14 @@ def sites_join(
     name: Annotated[str, option(DATA, "Name of this site. Required.")],
     private: Annotated[Path, option(DATA, "Table of this site's records, CSV, Excel or Parquet. Required.")],
     least: Annotated[float, option(PRIVACY, "Least share of the noise that this site draws itself, 0 to 1. [0]")] = 0.0,
+    check: Annotated[bool, option(DATA, "Only read the table and print the counts; send nothing.", "--check")] = False,
     key_file: _KeyFile = None,
     authority: _Authority = None,
     as_json: Json = False,
 ) -> None:
     """Check a site's table by the terms, and join. Prints the fingerprint to read to the other sites.
+
+    Until the site begins an attempt, it can join again from the same folder with another table.
 
     Example: dpensemble sites join shared own --name a --private patients.csv
     """

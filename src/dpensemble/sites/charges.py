@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,10 +27,13 @@ _HELD = "held"
 
 
 class Journal:
-    """A file of one line of JSON for each attempt that a site joined, and for each charge, written before the draw."""
+    """A file of one line of JSON for each attempt that a site joined, and for each charge, written before the draw.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    `records` returns what identifies the site's records, or raises. The first attempt binds the site to it.
+    """
+
+    def __init__(self, path: Path, records: Callable[[], str] = str) -> None:
+        self._path, self._records = path, records
         self._lines: list[dict[str, JSON]] = []
         if path.exists():
             with file_errors(lambda reason: f"{path} cannot be read ({reason}): repair the file system."):
@@ -62,7 +66,17 @@ class Journal:
     def join(self, attempt: int) -> None:
         """Record that this site joins an attempt."""
         if attempt not in self.used():
-            self.add({"joined": attempt})
+            self.add({"joined": attempt} if self.begun else {"joined": attempt, "records": self._records()})
+
+    @property
+    def begun(self) -> bool:
+        """Whether the site began an attempt."""
+        return bool(self._lines)
+
+    @property
+    def records(self) -> str | None:
+        """What identifies the records of the first attempt. Private."""
+        return next((line["records"] for line in self._lines if "records" in line), None)
 
     def used(self) -> set[int]:
         """Return the attempts that this site ever joined."""

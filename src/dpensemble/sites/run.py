@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from dpensemble._checks import printable, real_between
@@ -52,7 +51,7 @@ from dpensemble.sites.messages import (
     require_cryptography,
 )
 from dpensemble.sites.sums import Shared
-from dpensemble.sites.tables import PUBLIC_FILE, PartyTables, PublicRows
+from dpensemble.sites.tables import PUBLIC_FILE, STUDENT, PartyTables, PublicRows
 from dpensemble.sites.terms import COORDINATOR, RunTerms
 from dpensemble.workflow.disk import replace_own_file
 from dpensemble.workflow.table_files import TableFiles
@@ -60,6 +59,8 @@ from dpensemble.workflow.table_files import TableFiles
 _OWN, _JOURNAL = "party.json", "journal.jsonl"
 #: Files of the result, in the own folder of a party.
 CERTIFICATE, SUMMARY = "certificate.json", "summary.json"
+_SOMEBODY = "somebody joined as {name} before: use the folder of then, or find out who, and agree on a new run."
+_BEGUN = "own={own!r} holds a site that has begun an attempt, so its table stays: go on by run, or agree on a new run."
 # What the guarantee of a run with held-back units assumes.
 _HELD_BACK = (
     "Which units (or records) are held back follows from their places in the private table of a site and from the "
@@ -128,7 +129,7 @@ class SiteRun:
         self.fingerprint = fingerprint(self._key.public)
         self._post = Post(self._transport, self.terms.run, self.name, self._key)
         self._post.keys[COORDINATOR] = coordinator
-        self._journal = Journal(self._own / _JOURNAL)
+        self._journal = Journal(self._own / _JOURNAL, self._bound)
         self._exchange: SiteExchange | CoordinatorExchange | None = None
         self._tables = PartyTables.of(self.terms, self._transport, self._own)
         self._payer: Payer
@@ -193,6 +194,9 @@ class SiteRun:
     ) -> SiteRun:
         """Check the private table by the terms, make a long-term key, and send its public part. Return the site.
 
+        A site that has not begun an attempt may join again from the same folder, with another table. The key and the
+        message stay, and nothing is sent. `check` reads a table before anything is sent.
+
         Parameters
         ----------
         messages, own
@@ -205,22 +209,10 @@ class SiteRun:
             Least share of the charged noise variance, from 0 to 1, that this site draws itself. With 1 the site relies
             on no other site, and the model gets noisier.
         """
-        require_cryptography()
         least = real_between("least", least, 0.0, 1.0)
-        transport = _transport(messages, Path(own))
-        terms, terms_digest, _ = _terms_in(transport)
-        if name not in terms.sites:
-            raise InvalidParameterError(
-                f"name={printable(str(name))!r} is not a site of this run: use one of {', '.join(terms.sites)}.",
-                parameter="name",
-            )
-        unlike = other_versions(terms.versions)
-        if unlike:
-            raise SitesError(f"this site has {unlike}: install the same versions at all sites, or agree on a new run.")
-        there = arrived(transport, file_name("join", name), 2**30) is not None
-        begun = _begun(Path(own), {"name": name, "terms": terms_digest}, there)
-        if there:
-            raise SitesError(f"somebody joined as {name} before: find out who, and agree on a new run.")
+        transport, _, terms_digest, begun, sent = _joining(messages, Path(own), name)
+        if sent is not None:
+            return cls(transport, own)._join_again(sent, Path(private), least)
         secret, row_key = SigningKey.new_secret(), secrets.token_hex(32)
         party = {"name": name, "secret": secret.hex(), "terms": terms_digest, "row_key": row_key, "trusted": {}} | begun
         _write_party(Path(own), party, replacing=bool(begun))
@@ -237,9 +229,38 @@ class SiteRun:
         return run
 
     @classmethod
+    def check(cls, messages: Path | str | Transport, own: Path | str, *, name: str, private: Path | str) -> PartyTables:
+        """Read the private table as `join` does, but make no key and send nothing.
+
+        Parameters
+        ----------
+        messages, own, name, private
+            As for `join`.
+
+        Returns
+        -------
+        PartyTables
+            What was read. It has `files` and `counts_of_records`, as a `SiteRun`. For the site only.
+        """
+        transport, terms, _, begun, _ = _joining(messages, Path(own), name)
+        _make_folder(Path(own))
+        tables = PartyTables.of(terms, transport, Path(own))
+        # Which units are held back changes no count.
+        tables.read_private(Path(private), bytes.fromhex(begun.get("row_key", "")))
+        return tables
+
+    @classmethod
     def load(cls, messages: Path | str | Transport, own: Path | str) -> SiteRun:
         """Return a party of a run whose folder exists."""
         return cls(messages, own)
+
+    @staticmethod
+    def files_of_result(own: Path) -> list[str] | None:
+        """Return the files of the result in the own folder of a party, or None if the folder is not of a party."""
+        if not (own / _OWN).exists():
+            return None
+        files = (STUDENT, CERTIFICATE, SUMMARY)
+        return [file for file in files if (own / file).exists()] if (own / SUMMARY).exists() else []
 
     def trust(self, fingerprints: Mapping[str, str]) -> None:
         """Store fingerprints that other sites stated without the coordinator, for example by telephone."""
@@ -259,9 +280,7 @@ class SiteRun:
 
     def counts_of_records(self) -> dict[str, int]:
         """Return how many records the site read at `join` or `run`, and how many are bad. For the site only."""
-        blocks = [] if self._tables.site is None else self._tables.site.blocks
-        bad = sum(int(np.sum(block.targets < 0)) for block in blocks)
-        return {"records": sum(len(block.targets) for block in blocks), "bad": bad}
+        return self._tables.counts_of_records()
 
     def run(
         self,
@@ -309,6 +328,26 @@ class SiteRun:
 
     # What follows is not public.
 
+    def _join_again(self, sent: bytes, private: Path, least: float) -> SiteRun:
+        """Read another table in place of that of `join`, before the first attempt. Nothing is sent."""
+        body, public, _ = first_of(sent, "join", lambda body: bytes.fromhex(body["key"]), self.name)
+        if public != self._key.public:
+            raise SitesError(_SOMEBODY.format(name=self.name))
+        if body["least"] != least:
+            raise InvalidParameterError(
+                f"least={least:g} is not what this site sent when it joined: give least={body['least']:g}, or agree on "
+                "a new run.",
+                parameter="least",
+            )
+        # An own folder that was restored may have lost its journal.
+        if any(self._post.read("key", self.name, one) for one in range(1, self.terms.attempts + 1)):
+            raise FileError(_BEGUN.format(own=str(self._own)))
+        party = self._party()
+        self._tables.read_private(private, bytes.fromhex(party["row_key"]))
+        # In one step: a process that ends before it leaves the table of before.
+        _write_party(self._own, party | {"records": self._identity()}, replacing=True)
+        return self
+
     def _party(self) -> dict[str, JSON]:
         path = self._own / _OWN
         try:
@@ -329,11 +368,19 @@ class SiteRun:
         return digest([sums, [len(block.targets) for block in site.blocks], site.counts])
 
     def _require_same_records(self) -> None:
-        if self._party().get("records") != self._identity():
+        # What the first attempt bound counts, even if another process joined again meanwhile.
+        bound = self._journal.records
+        if (bound or self._party().get("records")) != self._identity():
+            again = "agree on a new run" if self._journal.begun else "join again from the same folder"
             raise DataError(
                 "the private records changed since this site joined, so nothing was sent: give the table of join, or "
-                "agree on a new run."
+                f"{again}."
             )
+
+    def _bound(self) -> str:
+        """Return what identifies the records. The first attempt binds the site to it. Raise for other records."""
+        self._require_same_records()
+        return self._identity()
 
     def _members(self, waiting: Patience) -> tuple[str, tuple[float, ...]]:
         """Wait for all sites, and return the digest of terms and members, and the least noise of each site."""
@@ -418,8 +465,9 @@ class SiteRun:
                 )
             if trusted[name] != own:
                 raise SitesError(
-                    f"the key of {name} in the folder has another fingerprint than {name} stated, so somebody may "
-                    f"pretend to be {name}: nothing was sent; compare the fingerprints again."
+                    f"the key of {name} in the folder has another fingerprint than was stored here, by a typing error "
+                    f"or because somebody may pretend to be {name}: nothing was sent; ask {name} again by telephone, "
+                    f"and replace the stored one by --trust {name}=FINGERPRINT."
                 )
 
     def _fit(self, public: PublicRows, exchange: SiteExchange | CoordinatorExchange) -> None:
@@ -590,23 +638,54 @@ def _write_party(own: Path, party: dict[str, JSON], *, replacing: bool = False) 
         replace_own_file(own / _OWN, json.dumps(party) + "\n")
 
 
-def _new_folder(own: Path) -> None:
-    """Make the folder of a new party, which may be there without a key."""
+def _make_folder(own: Path) -> None:
     with file_errors(lambda reason: f"own={str(own)!r} cannot be written ({reason}): choose another folder."):
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _new_folder(own: Path) -> None:
+    """Make the folder of a new party, which may be there without a key."""
+    _make_folder(own)
     if (own / _OWN).exists():
         raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder.")
 
 
-def _begun(own: Path, wanted: dict[str, JSON], there: bool) -> dict[str, JSON]:
-    """Return the party of a process that ended while it joined. It has no others yet, so the same key is used again."""
+def _joining(
+    messages: Path | str | Transport, own: Path, name: str
+) -> tuple[Transport, RunTerms, str, dict[str, JSON], bytes | None]:
+    """Return what a site needs to join: messages, terms and their digest, and the key and message of before.
+
+    Raise if the site cannot join.
+    """
+    require_cryptography()
+    transport = _transport(messages, own)
+    terms, terms_digest, _ = _terms_in(transport)
+    if name not in terms.sites:
+        raise InvalidParameterError(
+            f"name={printable(str(name))!r} is not a site of this run: use one of {', '.join(terms.sites)}.",
+            parameter="name",
+        )
+    unlike = other_versions(terms.versions)
+    if unlike:
+        raise SitesError(f"this site has {unlike}: install the same versions at all sites, or agree on a new run.")
+    begun = _begun(own, {"name": name, "terms": terms_digest})
+    sent = arrived(transport, file_name("join", name), 2**30)
+    if sent is not None and not begun:
+        raise SitesError(_SOMEBODY.format(name=name))
+    return transport, terms, terms_digest, begun, sent
+
+
+def _begun(own: Path, wanted: dict[str, JSON]) -> dict[str, JSON]:
+    """Return the keys of a site that began to join, or joined, and that has not begun an attempt."""
     path = own / _OWN
     if not path.exists():
         return {}
     party = read_json(path, lambda reason: FileError(f"{path} cannot be read ({reason}): use another folder."))
     plain = isinstance(party, dict) and {"name", "secret", "terms", "row_key"} <= set(party)
-    if there or not plain or any(party[name] != value for name, value in wanted.items()):
+    if not plain or any(party[name] != value for name, value in wanted.items()):
         raise FileError(f"own={str(own)!r} holds the key of a party already: use another folder, or go on by run.")
+    if Journal(own / _JOURNAL).begun:
+        raise FileError(_BEGUN.format(own=str(own)))
     return {name: party[name] for name in ("secret", "row_key")}
 
 

@@ -153,6 +153,17 @@ class PartyTables:
             self.site = SiteRecords(CheckedRecords.in_memory(*teaching), own.n_units, back, self._times)
             self._tables = tables
 
+    @property
+    def terms(self) -> RunTerms:
+        """What the sites agree on."""
+        return self._terms
+
+    def counts_of_records(self) -> dict[str, int]:
+        """Return how many records `read_private` read, and how many are bad. For the site only."""
+        blocks = [] if self.site is None else self.site.blocks
+        bad = sum(int(np.sum(block.targets < 0)) for block in blocks)
+        return {"records": sum(len(block.targets) for block in blocks), "bad": bad}
+
     def _units(self, owners: Owners) -> UnitsByPlace | None:
         """Return what each record of a unit weighs: all of them together weigh 1."""
         return UnitsByPlace.of_owners(owners)
@@ -257,7 +268,10 @@ class PartyTables:
             return file_tables(self.files(private), ReadOptions(blanks=True, on_bad_record="zero"))
         except DataError as error:
             # A site has no such options: the sites agreed on them.
-            raise DataError(re.sub(r"--(drop|unit)", r"sites new --\1", str(error))) from None
+            words = re.sub(r"--(drop|unit)", r"sites new --\1", str(error))
+            if private != self._own / _EXAMPLE_FILE:
+                words = words.replace("sites new", "ask the coordinator for new terms: sites new", 1)
+            raise DataError(words) from None
 
     def files(self, private: Path) -> TableFiles:
         """Return how a table of private records is read by the terms."""

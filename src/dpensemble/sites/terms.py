@@ -9,7 +9,16 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from dpensemble._checks import declared_labels, delta_of, integer_between, member, printable, real_between, shown
+from dpensemble._checks import (
+    declared_labels,
+    delta_of,
+    integer_between,
+    member,
+    printable,
+    real_between,
+    round_up,
+    shown,
+)
 from dpensemble._files import JSON
 from dpensemble._same_code import versions
 from dpensemble.cost import GaussianCost
@@ -320,22 +329,30 @@ class RunTerms:
         meter = SiteSumsMeter(self.budget, self.attempts)
         worst = meter.groups[0].budget.epsilon
         named = ", ".join(self.sites)
+        lost = f", and at most {round_up(worst, 3):g} if all {self.attempts} attempts are needed"
         lines = [
             f"Sites: {named}. Up to {self.colluding} of them may collude with the coordinator.",
-            f"Epsilon {self.epsilon:g} at delta {self.delta:g} for a person with records at one site, and at most "
-            f"{worst:.3g} if all {self.attempts} attempts are needed.",
+            f"Epsilon {self.epsilon:g} at delta {self.delta:g} for a person with records at one site"
+            f"{lost if self.attempts > 1 else ''}.",
         ]
         if self.at_sites > 1:
             most = epsilon_at(GaussianCost(meter.mu**2), self.delta, sites=self.at_sites)
-            lines.append(f"Epsilon {most:.3g} for a person with records at {self.at_sites} sites.")
+            lines.append(f"Epsilon at most {round_up(most, 3):g} for a person with records at {self.at_sites} sites.")
+        if self.range is None and self.times is None:
+            lines.append(f"{self.target!r} is a label, which is one of {_listed(self.classes)}.")
         if self.range is not None:
             low, high = self.range
-            lines.append(f"{self.target!r} is a number from {low:g} to {high:g}, and numbers outside count as the end.")
+            ends = f"from {low:.15g} to {high:.15g}"
+            lines.append(f"{self.target!r} is a number {ends}, and numbers outside count as the end.")
         if (declared := self.declared_times) is not None:
             strata = "".join(f", by {name} ({', '.join(values)})" for name, values in declared.strata.items())
-            ends = ", ".join(f"{end:g}" for end in declared.bins)
+            ends = ", ".join(f"{end:.15g}" for end in declared.bins)
             what = "A life table" if self.public_digest is None else "Risks given a row,"
             lines.append(f"{what} of {declared.time!r} until {declared.facts()['what']}{strata}, at {ends}.")
+            lines.append(
+                f"Codes of {declared.event!r}: {_listed(declared.events)} for the event, {_listed(declared.censored)} "
+                f"for a censoring, {_listed(declared.competing)} for competing events."
+            )
         if self.declared_columns is not None:
             lines.append(f"No rows are public. {len(self.declared_columns)} columns are declared.")
         if self.holdout_score is not None:
@@ -345,7 +362,13 @@ class RunTerms:
             )
         if self.relation == Relation.REPLACE_ONE.value:
             lines.append("The number of units of all sites together becomes public. That of one site does not.")
-        return lines
+        # The coordinator wrote the names and values.
+        return [printable(line) for line in lines]
+
+
+def _listed(values: Sequence[JSON]) -> str:
+    """Return values as people compare them by telephone. A text has quotation marks."""
+    return ", ".join(map(repr, values)) or "none"
 
 
 # Entries of `times`, and what stands for those that are left out.
