@@ -40,6 +40,7 @@ _NAMED = {
     "columns": "COLUMN",
     "released_score.groups": "COLUMN",
     "test_quality.groups": "COLUMN",
+    "times.without_stratum": "COLUMN",
     "sufficient_epsilon": "RECORDS",
     "versions": "PACKAGE",
     "seconds": "STAGE",
@@ -72,7 +73,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ledger open": ("ledger open ledger.db patients --epsilon 9 --delta 1e-4",),
     "ledger charge": ("ledger charge ledger.db patients --epsilon 0.1 --delta 1e-9 --what table",),
     "serve --check": ("serve service.toml --check",),
-    "check": (f"check {_SHARED}",),
+    "check": (
+        f"check {_SHARED}",
+        "check --private times.csv --time days --event died=1 --strata ward=a,b --bins 30,90,365 --unit patient_id",
+    ),
     "train": (
         f"train auto {_SHARED} --epsilon 2 --test test.csv --holdout-score 0.3 --groups ward {_COSTS} --baseline"
         f" --out run {_QUIET} --ledger ledger.db --data-set patients",

@@ -157,7 +157,8 @@ STRUCTURE = {
     # Four are life tables over several sites: the steps of a life table, its rows, its page, and its curves in words.
     # Four are held-back units of several sites: their part, probabilities, cells, and the cost of both parts.
     # Three are of risks over several sites: how cells are read, the steps, and the estimator.
-    "names used across modules": 1113,
+    # One is the counts of times that the owner is shown before a life table is paid for.
+    "names used across modules": 1114,
     # `_early_interrupts` loads before all else, and `server.service_commands` only with the extra of the service.
     "modules below 100 lines with one user": 2,
     # Exports read students and run folders, and their commands call them.

@@ -224,3 +224,127 @@ def test_two_readings_end_a_run_before_it_is_charged(tmp_path, monkeypatch, caps
     ):
         assert main(["check", *files, *option]) == 2
     assert main(["check", *files, "--below-limit", "third", "--column", "size=id"]) == 2
+
+
+OF_TIMES = "--time days --event status=1 --censored 0 --competing 2 --bins 30,90 --strata arm=drug,placebo --unit pid"
+TIMES = pd.DataFrame(
+    {
+        "days": ["10", "20", "20", "30", "31", "90", "90", "500", "44 d", "-1", "", "5", "6", "7"],
+        "status": ["1", "1", "0", "1", "2", "0", "1", "1", "1", "1", "1", "5", "", "1"],
+        "arm": [*(["drug"] * 7), *(["placebo"] * 6), "none"],
+        "pid": ["a", "a", *"bcdefghijkl", ""],
+    }
+)
+# By hand: of each person the first event counts, and who is censored at the end of a bin is in the next one.
+BY_HAND = {
+    ("arm=drug", 30.0): ([2, 0], 1),
+    ("arm=drug", 90.0): ([1, 1], 0),
+    ("arm=drug", None): ([0, 0], 1),
+    ("arm=placebo", 30.0): ([0, 0], 0),
+    ("arm=placebo", 90.0): ([0, 0], 0),
+    ("arm=placebo", None): ([0, 0], 1),
+}
+
+
+@pytest.fixture
+def times(tmp_path, monkeypatch):
+    TIMES.to_csv(tmp_path / "times.csv", index=False)
+    (tmp_path / "parts").mkdir()
+    for place in range(2):
+        part = TIMES[7 * place : 7 * (place + 1)].copy()
+        part["days"] = pd.to_numeric(part["days"], errors="coerce")
+        part.replace("", None).to_parquet(tmp_path / "parts" / f"{place}.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("private", ["times.csv", "parts"])
+def test_counts_of_a_life_table_need_no_public_rows(times, capsys, private):
+    assert main(["check", "--private", private, *OF_TIMES.split(), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found[name] for name in ("records", "bad", "without_class", "without_unit")] == [14, 6, 6, 1]
+    seen = found["times"]
+    assert [seen[name] for name in ("without_code", "without_time", "negative_times")] == [2, 2, 1]
+    assert seen["without_stratum"] == {"arm": 1}
+    assert (seen["readable_times"], seen["after_last_bin"]) == (11, 1)
+    assert seen["quantiles"] == pytest.approx(
+        np.quantile([10, 20, 20, 30, 31, 90, 90, 500, 5, 6, 7], [0.05, 0.5, 0.95])
+    )
+    assert {(one["stratum"], one["until"]): (one["events"], one["censored"]) for one in seen["bins"]} == BY_HAND
+
+
+def test_loud_remarks_about_times_quote_no_entry(times, capsys):
+    assert main(["check", "--private", "times.csv", *OF_TIMES.split()]) == 0
+    shown = capsys.readouterr().out
+    assert "2 have no declared code: 14.3 % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM" in shown
+    assert "3 have no time from 0 (2 missing or not a number, 1 negative): 21.4 % of all, WHICH A RUN" in shown
+    assert "1 have no declared value of arm: 7.14 % of all, WHICH" in shown
+    assert "1 times (9.09 %) are after the last bin, 90." in shown
+    assert "NO EVENT" not in shown
+    assert "none" not in shown
+    years = OF_TIMES.replace("30,90", "0.01,0.1,1")
+    assert main(["check", "--private", "times.csv", *years.split()]) == 0
+    shown = capsys.readouterr().out
+    assert "11 times (100 %) are after the last bin, 1: ARE TIMES IN THE UNIT OF --bins?" in shown
+    assert "NO EVENT IS IN 3 OF 3 BINS, such as the one until 0.01" in shown
+
+
+def test_a_few_bad_times_make_no_loud_remark(times, capsys):
+    rows = pd.DataFrame({"days": np.arange(100.0), "status": np.arange(100) % 2})
+    rows.loc[:3, "status"], rows.loc[4:7, "days"] = 9, np.nan
+    rows.to_csv("times.csv", index=False)
+    assert main(["check", "--private", "times.csv", "--time", "days", "--event", "status=1", "--bins", "30,90"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 have no declared code\n" in shown
+    assert "4 have no time from 0 (4 missing or not a number, 0 negative)\n" in shown
+    assert "after the last bin, 90.\n" in shown
+    assert "stratum" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--target status --classes 0,1", "--public or --declared-columns must be given"),
+        ("--time days --event status=1 --bins 30,90 --classes 0,1", "--classes is not for a life table"),
+        ("--time days --event status=1 --bins 30,90 --no-blanks", "--no-blanks is not for a life table"),
+        ("--time days --event status=1 --bins 30,90 --strata arm=drug,placebo --public times.csv", "--strata is for"),
+        ("--time days --event status=1 --bins 30,90 --strata arm=drug", "two or more different values"),
+        ("--time days --event status=1", "give --target, or --time, --event and --bins"),
+        ("--target status --classes 0,1 --strata arm=drug,placebo", "--time exclude each other"),
+        ("--time weeks --event status=1 --bins 30,90", "not a column of the private table"),
+    ],
+)
+def test_what_a_check_of_times_refuses_is_one_sentence(times, capsys, options, words):
+    assert main(["check", "--private", "times.csv", *options.split()]) == 2
+    errors = capsys.readouterr().err
+    assert words in errors
+    assert errors.count("\n") == 1
+
+
+def test_times_with_public_rows_are_counted_apart_from_codes(times, capsys):
+    rows = pd.DataFrame({"days": np.arange(100.0), "status": np.arange(100) % 2, "x": np.arange(100.0)})
+    rows[["x"]].add(0.5).to_csv("public.csv", index=False)
+    rows.loc[:9, "status"], rows.loc[95:, "days"] = 7, -1
+    rows.to_csv("times.csv", index=False)
+    line = "check --private times.csv --public public.csv --time days --event status=1 --bins 30,90"
+    assert main(line.split()) == 0
+    shown = capsys.readouterr().out
+    assert "10 have no declared code: 10 % of all" in shown
+    assert "5 have no time from 0 (0 missing or not a number, 5 negative): 5 % of all" in shown
+    assert "15 of them are bad" in shown
+
+
+def test_a_number_has_quantiles_and_mostly_unreadable_columns_a_loud_remark(folder, capsys):
+    numbers = pd.DataFrame({"x": np.arange(300.0), "w": [f"{place} lb" for place in range(300)], "c": "a"})
+    numbers["y"] = np.arange(300.0)
+    numbers.assign(w=np.arange(300.0)).drop(columns="y").to_csv("public.csv", index=False)
+    numbers.loc[:9, "x"] = np.nan
+    numbers.to_csv("private.csv", index=False)
+    line = "check --private private.csv --public public.csv --target y --range 0,299"
+    assert main([*line.split(), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["quantiles"] == pytest.approx([14.95, 149.5, 284.05])
+    assert main(line.split()) == 0
+    shown = capsys.readouterr().out
+    assert "5 % of the numbers are up to 14.95, half are up to 149.5, and 95 % are up to 284.05." in shown
+    assert "w: 300 missing or unreadable, SO A MODEL CAN LEARN LITTLE FROM THE COLUMN: compare" in shown
+    assert "x: 10 missing or unreadable\n" in shown

@@ -168,6 +168,13 @@ def test_a_life_table_needs_no_public_rows(folders, capsys):
     rows = table(60, 0).rename(columns={"age": "days"}).assign(died=0)
     rows.to_csv(folders / "a.csv", index=False)
     assert join(folders, "a") == 0
+    shown = capsys.readouterr().out
+    assert f"{sum(rows['kind'] == 'south')} have no declared value of kind: " in shown
+    assert "NO EVENT IS IN 2 OF 2 BINS" in shown
+    rows.assign(died=9).to_csv(folders / "b.csv", index=False)
+    assert join(folders, "b", "--json") == 0
+    counts = json.loads(capsys.readouterr().out)["check"]
+    assert (counts["records"], counts["bad"], counts["times"]["without_code"]) == (60, 60, 60)
 
 
 def test_times_with_public_rows_are_risks_and_a_site_that_joins_learns_what_a_check_shows(folders, capsys):
@@ -189,7 +196,7 @@ def test_times_with_public_rows_are_risks_and_a_site_that_joins_learns_what_a_ch
     risky(60, 0).assign(status=7).to_csv(folders / "a.csv", index=False)
     assert join(folders, "a") == 0
     shown = capsys.readouterr().out
-    assert "60 have no declared code and time from 0: 100 % of all" in shown
+    assert "60 have no declared code: 100 % of all" in shown
     assert "status (codes: event 1; censored 0; competing 2)" in shown
     risky(60, 1).to_csv(folders / "b.csv", index=False)
     assert join(folders, "b", "--json") == 0

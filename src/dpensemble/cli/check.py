@@ -16,7 +16,7 @@ import pandas as pd
 import typer
 
 from dpensemble._checks import shown, split_names
-from dpensemble._entries import Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble._files import is_pipe, pipes_kept
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble._units import named_units
@@ -27,11 +27,13 @@ from dpensemble.datasets.columns import EqualRows, as_text, number_columns
 from dpensemble.datasets.formats import entry_rules
 from dpensemble.datasets.public_facts import ids_of_two_forms
 from dpensemble.errors import InvalidParameterError
+from dpensemble.methods.life_table import LifeTable
 from dpensemble.moments.maps.grid import declared_grid
-from dpensemble.rows.arguments import readable_rows
+from dpensemble.rows.arguments import Owners, readable_rows
+from dpensemble.workflow.life_tables import CountsOfTimes, DeclaredLifeTable, life_table_rows_of
 from dpensemble.workflow.table_files import ReadOptions, TableFiles, Workers
 from dpensemble.workflow.tables import Tables, file_tables
-from dpensemble.workflow.targets import DeclaredTimes, parsed_range
+from dpensemble.workflow.targets import DeclaredTimes, TimesTarget, parsed_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,8 @@ class Checked:
     `layouts` states for each CSV file how it is read. `units` is the number of units, and `ids_of_two_forms`, of a
     table in memory, how many ids are written as 7.0 although another id is 7. For a number, `without_class` counts
     targets that are not finite, and `below_range` and `above_range` numbers outside the range. They are None for
-    classes. For times until an event there are no classes, and `without_class` counts records without a declared code
-    or a time.
+    classes. `quantiles` are its 5 %, 50 % and 95 % quantiles. For times until an event there are no classes,
+    `without_class` counts records without a declared code or a time, and `times` has counts of both apart.
     """
 
     records: int
@@ -73,13 +75,13 @@ class Checked:
     below_range: int | None = None
     above_range: int | None = None
     unlike_entries: dict[str, int] = field(default_factory=dict)
+    quantiles: list[float] | None = None
+    times: CountsOfTimes | None = None
 
     @property
-    def what_is_missing(self) -> str:
-        """What a record with a wrong target lacks."""
-        if self.below_range is not None:
-            return "finite number"
-        return "declared class" if self.classes else "declared code and time from 0"
+    def columns_are_read(self) -> bool:
+        """Whether features are read. A life table has none."""
+        return self.times is None or not self.declared
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
@@ -91,8 +93,19 @@ class Checked:
 
 
 @guard_private_rows()
-def checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None = None) -> Checked:
-    """Count the bad records of a private table. Without `blanks`, a record with a missing entry is bad, too."""
+def checked(
+    files: TableFiles,
+    *,
+    blanks: bool = True,
+    workers: Workers | None = None,
+    life_table: DeclaredLifeTable | None = None,
+) -> Checked:
+    """Count the bad records of a private table, or of a `life_table`, whose events and censorings are counted, too.
+
+    Without `blanks`, a record with a missing entry is bad.
+    """
+    if life_table is not None:
+        return _checked_life_table(files, life_table, workers)
     tables = file_tables(files, ReadOptions(blanks=True, takes_blocks=True, on_bad_record="zero", workers=workers))
     predicted = tables.predicted
     if tables.stream is not None:
@@ -105,6 +118,8 @@ def checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None =
     )
     counts = {"without_class": 0, "infinite": 0, "incomplete": 0, "bad": 0}
     beyond = {"below_range": 0, "above_range": 0}
+    numbers: list[Floats] = []
+    times = None if files.times is None else CountsOfTimes.counting(LifeTable(**files.times.settings))
     missing = pd.Series(0, index=tables.X_public.columns)
     equal = EqualRows(tables.X_public)
     public = tables.X_public
@@ -115,8 +130,11 @@ def checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None =
         equal.add(table)
         undeclared = predicted.wrong(labels)
         if predicted.number is not None:
+            numbers.append(np.asarray(labels, dtype=np.float64))
             for name, count in zip(beyond, predicted.number.beyond(labels), strict=True):
                 beyond[name] += count
+        if times is not None:
+            times.add(labels)
         infinite = ~readable_rows(table)[1]
         blank = table.isna() if reader is None else reader.blank_entries(table)
         missing += blank.sum()
@@ -144,7 +162,37 @@ def checked(files: TableFiles, *, blanks: bool = True, workers: Workers | None =
         layouts=_layouts(files, tables),
         units=None if files.unit is None else tables.n_units,
         ids_of_two_forms=0 if tables.units is None else ids_of_two_forms(tables.units.tolist()),
+        quantiles=CountsOfTimes.quantiles_of(np.concatenate(numbers)) if numbers else None,
+        times=None if times is None else times.counts(Owners.of(None, start, zeroes=True)),
         **counts,
+    )
+
+
+def _checked_life_table(files: TableFiles, declared: DeclaredLifeTable, workers: Workers | None) -> Checked:
+    """Count the bad records of a life table, and its events and censorings, as `lifetable` reads the files."""
+    # Declarations are judged before anything is read.
+    declared.model()
+    tables = life_table_rows_of(files, declared, workers)
+    bad, times = CountsOfTimes.of_tables(tables, declared)
+    read = TimesTarget(declared, files.entries).shown_by(None)
+    strata = {name: f"a stratum: {', '.join(values)}" for name, values in declared.strata.items()}
+    return Checked(
+        records=tables.n_records,
+        bad=bad["bad"],
+        without_class=bad["without_class"],
+        infinite=0,
+        incomplete=0,
+        without_unit=bad["without_unit"],
+        missing_entries={},
+        classes=[],
+        columns=read.words() | strata,
+        notes=[],
+        target=files.target,
+        declared=True,
+        layouts=_layouts(files, tables),
+        units=None if files.unit is None else tables.n_units,
+        ids_of_two_forms=0 if tables.units is None else ids_of_two_forms(tables.units.tolist()),
+        times=times,
     )
 
 
@@ -252,6 +300,7 @@ def run(
     censored: str | None,
     competing: str | None,
     bins: str | None,
+    strata: list[str] | None,
     declared_columns: Path | None,
     unit: str | None,
     drop: str | None,
@@ -267,18 +316,28 @@ def run(
     as_json: bool,
 ) -> None:
     """Show how columns are read, and count the bad records of a private table. The counts are for the owner only."""
+    times = _declared_times(time, event, bins, censored, competing, strata) if target is None else None
+    if times is None and any(one is not None for one in (time, event, censored, competing, bins, strata)):
+        raise InvalidParameterError(f"--target {target} and --time exclude each other: {_TARGETS}", parameter="target")
+    for_life_table = times is not None and public is None and declared_columns is None
+    if for_life_table:
+        _refuse_features(classes=classes, range=range, drop=drop, below_limit=below_limit, no_blanks=no_blanks or None)
+    elif strata is not None:
+        raise InvalidParameterError(
+            "--strata is for life tables, which have no public rows: leave --strata or --public out.",
+            parameter="strata",
+        )
+    elif public is None and declared_columns is None:
+        raise InvalidParameterError(
+            "--public or --declared-columns must be given: public rows, or a declaration, show how columns are read.",
+            parameter="public",
+        )
     entries = entry_rules(column, blank, below_limit, declared=declared_columns is not None)
-    times = None
-    if time is not None and event is not None and bins is not None and target is None:
-        times = DeclaredTimes.of_options(time, event, bins, censored=censored, competing=competing)
-        target = times.event
-    elif target is None or any(one is not None for one in (time, event, censored, competing, bins)):
-        raise InvalidParameterError("give --target, or --time, --event and --bins in place of it.", parameter="target")
     files = TableFiles(
         private=Path(private[0]),
         more_private=[Path(one) for one in private[1:]],
         public=public,
-        target=target,
+        target=str(target) if times is None else times.event,
         classes=split_names(classes) if classes is not None else None if times is None else times.codes,
         number=None if range is None else parsed_range(range),
         times=times,
@@ -295,26 +354,61 @@ def run(
         Workers.opened_source(private[0]) as source,
         Workers.opened(files.private, source) as workers,
     ):
-        counts = checked(files, blanks=not no_blanks, workers=workers)
+        life_table = times if for_life_table else None
+        counts = checked(files, blanks=not no_blanks, workers=workers, life_table=life_table)
     typer.echo(json.dumps(counts.to_dict(), indent=2) if as_json else "\n".join(counts.in_words()))
+
+
+_TARGETS = "give --target, or --time, --event and --bins in place of it."
+
+
+def _declared_times(
+    time: str | None,
+    event: str | None,
+    bins: str | None,
+    censored: str | None,
+    competing: str | None,
+    strata: list[str] | None,
+) -> DeclaredLifeTable:
+    """Return what options declare about times, and about strata if there are any."""
+    if time is None or event is None or bins is None:
+        raise InvalidParameterError(_TARGETS, parameter="target")
+    declared = DeclaredTimes.of_options(time, event, bins, censored=censored, competing=competing)
+    return DeclaredLifeTable(**vars(declared), strata=DeclaredLifeTable.strata_of(strata or ()))
+
+
+def _refuse_features(**given: object) -> None:
+    """Raise for options about features, which a life table does not read."""
+    for name, value in given.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidParameterError(
+                f"{option} is not for a life table, which reads times, codes, strata and units only: leave it out, or "
+                "give --public for risks.",
+                parameter=name,
+            )
 
 
 def _lines(counts: Checked) -> list[str]:
     lines = [
         "For you only: these counts are exact, so do not publish them.",
         f"{counts.records:,} records: {counts.bad:,} of them are bad and add nothing to a release.",
-        f"  {counts.without_class:,} have no {counts.what_is_missing}{_share_without_class(counts)}",
-        f"  {counts.infinite:,} have an infinite entry",
-        f"  {counts.without_unit:,} have no unit",
-        f"  {counts.incomplete:,} have a missing or unreadable entry",
+        *_target_lines(counts),
     ]
-    lines += [f"    {name}: {number:,} missing or unreadable" for name, number in counts.missing_entries.items()]
+    if counts.columns_are_read:
+        lines += [f"  {counts.infinite:,} have an infinite entry"]
+    lines += [f"  {counts.without_unit:,} have no unit"]
+    if counts.columns_are_read:
+        lines += [f"  {counts.incomplete:,} have a missing or unreadable entry", *_missing_lines(counts)]
     lines += _unlike_lines(counts)
     if counts.below_range is not None and counts.above_range is not None:
         lines.append(
             f"{counts.below_range:,} numbers are below --range, and {counts.above_range:,} above it; they count as its "
             f"ends{_share_beyond(counts, counts.below_range + counts.above_range)}"
         )
+        lines += _quantile_lines("numbers", counts.quantiles)
+    if counts.times is not None:
+        lines += _times_lines(counts, counts.times)
     if counts.units is not None:
         lines.append(f"The records are of {counts.units:,} units.")
     if counts.ids_of_two_forms:
@@ -331,9 +425,87 @@ def _lines(counts: Checked) -> list[str]:
         lines.append(f"Every record is bad: compare {options} and the columns with the file.")
     lines.append(f"Columns, as {'they are declared' if counts.declared else 'public rows show them'}:")
     lines += [f"  {name} ({kind})" for name, kind in counts.columns.items()]
-    if counts.declared:
+    if counts.declared and counts.columns_are_read:
         lines.append("There are no public rows to judge the declared columns by.")
     lines += [f"Note: {note}" for note in counts.notes]
+    return lines
+
+
+def _target_lines(counts: Checked) -> list[str]:
+    """Return how many records lack a target, and what else they lack in a life table."""
+    times, paid = counts.times, "WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM"
+    if times is None:
+        what = "declared class" if counts.below_range is None else "finite number"
+        return [f"  {counts.without_class:,} have no {what}{_share_without_class(counts)}"]
+
+    def line(number: int, what: str, advice: str) -> str:
+        share = number / counts.records
+        loud = "" if share < _REMARKABLE else f": {100 * share:.3g} % of all, {paid}; {advice}"
+        return f"  {number:,} have no {what}{loud}"
+
+    without_time = times.without_time + times.negative_times
+    return [
+        line(
+            times.without_code,
+            "declared code",
+            f"column {counts.target!r} of the file is blank or has other codes than --event, --censored and "
+            "--competing declare",
+        ),
+        line(
+            without_time,
+            f"time from 0 ({times.without_time:,} missing or not a number, {times.negative_times:,} negative)",
+            "dates and texts with a unit, such as 44 d, are no numbers: write plain numbers, or compare --time with "
+            "the columns of the file",
+        ),
+        *(
+            line(number, f"declared value of {name}", f"compare --strata with column {name!r} of the file")
+            for name, number in times.without_stratum.items()
+        ),
+    ]
+
+
+def _missing_lines(counts: Checked) -> list[str]:
+    """Return a line for each column with missing entries, a loud one if they are most."""
+    loud = (
+        f", SO A MODEL CAN LEARN LITTLE FROM THE COLUMN: compare the column with "
+        f"{'--declared-columns' if counts.declared else 'public rows'}, such as its unit and how numbers are written"
+    )
+    return [
+        f"    {name}: {number:,} missing or unreadable{loud if 2 * number > counts.records else ''}"
+        for name, number in counts.missing_entries.items()
+    ]
+
+
+def _quantile_lines(what: str, quantiles: list[float] | None) -> list[str]:
+    if quantiles is None:
+        return []
+    low, middle, high = (f"{one:,.6g}" for one in quantiles)
+    return [f"5 % of the {what} are up to {low}, half are up to {middle}, and 95 % are up to {high}."]
+
+
+def _times_lines(counts: Checked, times: CountsOfTimes) -> list[str]:
+    """Return what times are like, and a table of events and censorings."""
+    lines = _quantile_lines("times", times.quantiles)
+    ends = [one["until"] for one in times.bins if one["until"] is not None]
+    share = times.after_last_bin / max(times.readable_times, 1)
+    loud = ": ARE TIMES IN THE UNIT OF --bins?" if 2 * times.after_last_bin > times.readable_times else "."
+    lines.append(f"{times.after_last_bin:,} times ({100 * share:.3g} %) are after the last bin, {ends[-1]:g}{loud}")
+    if times.ends_without_event:
+        lines.append(
+            f"NO EVENT IS IN {len(times.ends_without_event)} OF {len(dict.fromkeys(ends))} BINS, such as the one until "
+            f"{times.ends_without_event[0]:g}: are times in the unit of --bins, and codes those of --event?"
+        )
+    whose = "records" if counts.units is None or not counts.declared else "units, by their first event"
+    lines.append(f"Events and censorings of {whose}:")
+    kinds = ["events"] if len(times.kinds) == 1 else [f"{counts.target} {name}" for name in times.kinds]
+    rows = [["stratum", "until", *kinds, "censored"]]
+    for one in times.bins:
+        until = "later" if one["until"] is None else f"{one['until']:g}"
+        rows.append([one["stratum"], until, *(f"{number:,.10g}" for number in (*one["events"], one["censored"]))])
+    if not times.bins[0]["stratum"]:
+        rows = [row[1:] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines += ["  " + "  ".join(map(str.rjust, row, widths)) for row in rows]
     return lines
 
 
@@ -372,11 +544,6 @@ def _share_without_class(counts: Checked) -> str:
         return (
             f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; declare how numbers "
             f"are written, such as --column '{counts.target}=money:$1,234.5'"
-        )
-    if not counts.classes:
-        return (
-            f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; compare --event and "
-            "--time with the columns of the file"
         )
     return (
         f": {100 * share:.3g} % of all, WHICH A RUN WOULD PAY FOR WITHOUT LEARNING FROM THEM; the declared classes are "

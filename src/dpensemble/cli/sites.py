@@ -140,13 +140,10 @@ def join(given: dict[str, JSON]) -> None:
 
 
 def _counted(run: SiteRun | PartyTables, private: Path) -> tuple[dict[str, JSON], list[str]]:
-    """Return what `check` counts of the site's records, and for a life table how many are bad, also in lines."""
-    if run.terms.times is None or run.terms.public_digest is not None:
-        counts = checked(run.files(private))
-        return counts.to_dict(), counts.in_words()
-    few = run.counts_of_records()
-    bad = f"{few['records']:,} records: {few['bad']:,} of them are bad and add nothing to a release."
-    return few, ["For you only: these counts are exact, so do not publish them.", bad]
+    """Return what `check` counts of the site's records, also in lines."""
+    life_table = run.terms.declared_times if run.terms.public_digest is None else None
+    counts = checked(run.files(private), life_table=life_table)
+    return counts.to_dict(), counts.in_words()
 
 
 def run(given: dict[str, JSON]) -> None:

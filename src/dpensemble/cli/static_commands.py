@@ -694,6 +694,9 @@ def check(
     censored: Annotated[str | None, option(DATA, "With --time: codes of a censoring. [0]")] = None,
     competing: Annotated[str | None, option(DATA, "With --time: codes of competing events.")] = None,
     bins: Annotated[str | None, option(DATA, "With --time: end of each bin.")] = None,
+    strata: Annotated[
+        list[str] | None, option(DATA, "Of a life table: a column and its values.", metavar="COLUMN=A,B")
+    ] = None,
     public: Annotated[Path | None, option(DATA, "Public rows with the same features.")] = None,
     declared_columns: Annotated[Path | None, option(DATA, "Columns as JSON, when no rows are public.")] = None,
     unit: Annotated[str | None, option(DATA, "Column naming whose record it is.")] = None,
@@ -712,6 +715,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Count the private records that cannot be read, before anything is charged. The counts are for the owner only.
+
+    With --time and without --public, counts are those of a life table.
 
     Example: dpensemble check --private p.csv --public q.csv --target y --classes no,yes
     """

@@ -8,26 +8,29 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 
 from dpensemble._checks import declared_labels
-from dpensemble._entries import Rows
+from dpensemble._entries import Floats, Rows
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
 from dpensemble.datasets.formats import Kind
 from dpensemble.engine.run import Steps, once_prepared
 from dpensemble.errors import InvalidParameterError
-from dpensemble.methods.life_table import LifeTable
+from dpensemble.methods.life_table import LifeTable, TimesAndEnds
+from dpensemble.moments.life_table import bins_of_times
 from dpensemble.relations import Relation
 from dpensemble.report.life_table import life_table_lines
 from dpensemble.report.record import declared_noun
+from dpensemble.rows.arguments import BAD, Owners
 from dpensemble.workflow.outputs import Outcome, RunFile
 from dpensemble.workflow.run_record import Measured, run_record
 from dpensemble.workflow.stand_ins import nothing_spent
 from dpensemble.workflow.table_files import TableFiles, Workers
 from dpensemble.workflow.tables import Tables, declared_tables
-from dpensemble.workflow.targets import DeclaredTimes, parsed_codes
+from dpensemble.workflow.targets import EVENT, TIME, ClassTarget, DeclaredTimes, parsed_codes
 
 # Stand-in records of a rehearsal: many, and too few for any curve.
 _STAND_INS = (400, 2)
@@ -96,6 +99,133 @@ def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable, workers: 
         )
     values = {name: declared_labels(own) for name, own in declared.strata.items()}
     return declared_tables(files, declared.time, values, workers)
+
+
+# Quantiles of targets that the owner is shown.
+_QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsOfTimes:
+    """Exact counts of private times until an event. They are for the owner only and must never be published.
+
+    `without_time` counts times that are missing, infinite or no numbers, and `negative_times` those below 0.
+    `without_stratum` has the records without a declared value of each column of strata. `quantiles` are the 5 %, 50 %
+    and 95 % quantiles of times from 0, of which `after_last_bin` are later than the last bin. `bins` has for each
+    stratum and bin how many records end with each kind of event, and how many are censored. Times after the last bin,
+    where `until` is None, are censored there. With units the records of a person count as one.
+    """
+
+    without_code: int
+    without_time: int
+    negative_times: int
+    without_stratum: dict[str, int]
+    readable_times: int
+    after_last_bin: int
+    quantiles: list[float] | None
+    kinds: list[str]
+    bins: list[dict[str, JSON]]
+
+    @staticmethod
+    def quantiles_of(numbers: Floats) -> list[float] | None:
+        """Return the 5 %, 50 % and 95 % quantiles of the finite numbers, or None without any."""
+        finite = numbers[np.isfinite(numbers)]
+        return np.quantile(finite, _QUANTILES).tolist() if len(finite) else None
+
+    @staticmethod
+    def counting(model: LifeTable) -> _TimesToCount:
+        """Return what collects blocks of times, as an unfitted life table reads them."""
+        return _TimesToCount(model)
+
+    @staticmethod
+    @guard_private_rows()
+    def of_tables(tables: Tables, declared: DeclaredLifeTable) -> tuple[dict[str, int], CountsOfTimes]:
+        """Return how many records of `life_table_rows_of` are bad, and counts of their times."""
+        found, stream = _TimesToCount(declared.model()), tables.stream
+        if stream is None:
+            owners = Owners.of(tables.units, tables.n_records, zeroes=True)
+            found.add(pd.DataFrame({EVENT: tables.y_private, TIME: tables.X_private[declared.time]}), tables.X_private)
+        else:
+            owners = Owners.in_blocks(stream.blocks(), None, tables.n_records, zeroes=True)
+            for rows, targets in stream.read():
+                found.add(targets, rows)
+        return found.bad(owners), found.counts(owners)
+
+    @property
+    def ends_without_event(self) -> list[float]:
+        """Ends of bins in which no record of any stratum has the event of interest."""
+        seen = {one["until"] for one in self.bins if one["events"][0] > 0}
+        return [end for end in dict.fromkeys(one["until"] for one in self.bins) if end is not None and end not in seen]
+
+
+class _TimesToCount:
+    """Collects times and codes block by block, as a life table reads them, and counts them."""
+
+    def __init__(self, model: LifeTable) -> None:
+        self._model, self._codes = model, ClassTarget([*model.events, *model.censored, *model.competing])
+        self._strata = {name: ClassTarget(values) for name, values in (self._model.strata or {}).items()}
+        self._wrong_strata = dict.fromkeys(self._strata, 0)
+        self._without_code = 0
+        self._times: list[Floats] = []
+        self._read: list[TimesAndEnds] = []
+
+    def add(self, targets: pd.DataFrame, rows: pd.DataFrame | None = None) -> None:
+        """Count one block of codes and times. `rows` have the columns of strata."""
+        self._without_code += int(self._codes.wrong(targets[EVENT].to_numpy()).sum())
+        strata = {} if rows is None else {name: rows[name].to_numpy() for name in self._strata}
+        for name, entries in strata.items():
+            self._wrong_strata[name] += int(self._strata[name].wrong(entries).sum())
+        times = targets[TIME].to_numpy(dtype=np.float64)
+        self._times.append(times)
+        self._read.append(self._model.checked_rows(times, targets[EVENT].to_numpy(), strata or None))
+
+    def bad(self, owners: Owners) -> dict[str, int]:
+        """Return how many records cannot be read, lack an owner, and add nothing for one of these reasons."""
+        wrong, lost = self._all.targets == BAD, ~owners.present
+        counted = {"without_class": wrong, "without_unit": lost, "bad": wrong | lost}
+        return {name: int(which.sum()) for name, which in counted.items()}
+
+    @property
+    def _all(self) -> TimesAndEnds:
+        tables, targets, ranks = zip(*self._read, strict=True)
+        return TimesAndEnds(pd.concat(tables, ignore_index=True), np.concatenate(targets), np.concatenate(ranks))
+
+    def counts(self, owners: Owners) -> CountsOfTimes:
+        """Return the counts of all blocks. Of each owner only the first event counts in bins."""
+        times = np.concatenate(self._times)
+        known = times[np.isfinite(times) & (times >= 0)]
+        negative = int((np.isfinite(times) & (times < 0)).sum())
+        return CountsOfTimes(
+            without_code=self._without_code,
+            without_time=len(times) - len(known) - negative,
+            negative_times=negative,
+            without_stratum=self._wrong_strata,
+            readable_times=len(known),
+            after_last_bin=int((known > float(self._model.bins[-1])).sum()),
+            quantiles=CountsOfTimes.quantiles_of(known),
+            kinds=list(self._model.kinds_of_events),
+            bins=self._bins(owners),
+        )
+
+    def _bins(self, owners: Owners) -> list[dict[str, JSON]]:
+        """Return the events and censorings of each stratum and bin."""
+        everything, ends = self._all, np.asarray(self._model.bins, dtype=np.float64)
+        units = everything.units(owners)
+        weights = np.ones(len(everything.targets)) if units is None else units.weights
+        good = everything.targets != BAD
+        table, targets = everything.table[good], everything.targets[good]
+        n_kinds, names = 1 + len(self._model.kinds_of_events), self._model.stratum_names
+        places = bins_of_times(ends, table["time"].to_numpy(), table["event"].to_numpy() > 0)
+        cells = targets * (len(ends) + 1) + places
+        found = np.bincount(cells, weights[good], minlength=n_kinds * len(names) * (len(ends) + 1))
+        # Records of a person that share one event share its weight, so parts of a person are possible.
+        table_of_all = found.reshape(len(names), n_kinds, len(ends) + 1).round(2)
+        untils = [*ends.tolist(), None]
+        return [
+            {"stratum": name, "until": until, "events": kinds[1:, place].tolist(), "censored": float(kinds[0, place])}
+            for name, kinds in zip(names, table_of_all, strict=True)
+            for place, until in enumerate(untils)
+        ]
 
 
 def release_life_table(
