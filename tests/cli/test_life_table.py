@@ -400,3 +400,17 @@ def test_an_earlier_run_is_replaced_only_on_request(folder, capsys):
     events = [json.loads(line)["event"] for line in (folder / "log.jsonl").read_text().splitlines()]
     assert events[0] == "run begins"
     assert {"tables read", "budget spent", "release placed", "run ends"} <= set(events)
+
+
+def test_a_note_says_that_a_column_names_people_if_no_unit_is_given(folder, capsys):
+    assert main(command(*SEEDED)) == 0
+    assert "Several rows of a person would count as several people" in capsys.readouterr().err
+    (note,) = json.loads((folder / "run" / "run.json").read_text())["data"]["notes"]
+    assert "pid" not in note
+    ROWS.to_parquet("p.parquet")
+    assert main(command(*SEEDED, private=("p.parquet",), out="of-parquet")) == 0
+    assert "Several rows of a person" in capsys.readouterr().err
+    assert main(command(*SEEDED, "--unit", "pid", out="with-unit")) == 0
+    ROWS.drop(columns="pid").to_csv("p.csv", index=False)
+    assert main(command(*SEEDED, out="without-people")) == 0
+    assert "Several rows" not in capsys.readouterr().err

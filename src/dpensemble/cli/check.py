@@ -186,7 +186,7 @@ def _checked_life_table(files: TableFiles, declared: DeclaredLifeTable, workers:
         missing_entries={},
         classes=[],
         columns=read.words() | strata,
-        notes=[],
+        notes=[note.text for note in tables.notes],
         target=files.target,
         declared=True,
         layouts=_layouts(files, tables),
@@ -454,7 +454,7 @@ def _target_lines(counts: Checked) -> list[str]:
         line(
             without_time,
             f"time from 0 ({times.without_time:,} missing or not a number, {times.negative_times:,} negative)",
-            "dates and texts with a unit, such as 44 d, are no numbers: write plain numbers, or compare --time with "
+            "dates, and texts with a unit such as 44 d, cannot be read: write plain numbers, or compare --time with "
             "the columns of the file",
         ),
         *(

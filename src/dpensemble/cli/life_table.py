@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import typer
+
 from dpensemble._checks import split_names
 from dpensemble._files import pipes_kept
 from dpensemble._spending import listen
@@ -53,6 +55,8 @@ def run(invocation: Invocation, own: _Options) -> None:
             print_pipes(files)
             with pipes_kept(), progress_bar("Reading tables", None):
                 tables = life_table_rows_of(files, declared, workers)
+            for note in tables.notes:
+                typer.echo(f"dpensemble: note: {note.text}", err=True)
             read = perf_counter() - start
             log("tables read", {"seconds": round(read, 3)})
             ledger = place.journaled(account, own["ledger"], INTERRUPTS.check)

@@ -16,7 +16,11 @@ from dpensemble._entries import Floats, Rows
 from dpensemble._files import JSON
 from dpensemble._hide_private_rows import guard_private_rows
 from dpensemble.certificates import certificate_of_fit
+from dpensemble.datasets.arrow import is_parquet
+from dpensemble.datasets.csv import is_csv
 from dpensemble.datasets.formats import Kind
+from dpensemble.datasets.identifiers import names_person
+from dpensemble.datasets.public_facts import Note
 from dpensemble.engine.run import Steps, once_prepared
 from dpensemble.errors import InvalidParameterError
 from dpensemble.methods.life_table import LifeTable, TimesAndEnds
@@ -98,7 +102,35 @@ def life_table_rows_of(files: TableFiles, declared: DeclaredLifeTable, workers: 
             parameter="blank",
         )
     values = {name: declared_labels(own) for name, own in declared.strata.items()}
-    return declared_tables(files, declared.time, values, workers)
+    tables = declared_tables(files, declared.time, values, workers)
+    return tables if files.unit is not None else replace(tables, notes=_notes_without_unit(files, declared, workers))
+
+
+def _notes_without_unit(files: TableFiles, declared: DeclaredLifeTable, workers: Workers | None) -> tuple[Note, ...]:
+    """Return a note if the header, and nothing else, has a column that names people. The column is not named."""
+    if is_csv(files.private):
+        layout = files.layout(files.private, files.named_columns())
+        header = [] if layout is None else list(layout.names)
+    elif workers is not None or files.private.is_dir() or is_parquet(files.private):
+        header = files.private_columns(workers)
+    else:
+        header = []
+    own = {declared.time, declared.event, *declared.strata}
+    if not any(name not in own and _names_person(name) for name in header):
+        return ()
+    text = (
+        "a column of the private table names people, by its header, but no unit is given. Several rows of a person "
+        "would count as several people: give --unit if a person can have several rows."
+    )
+    return (Note("", text, is_doubtful=False),)
+
+
+def _names_person(name: str) -> bool:
+    return names_person(str(name), has_many=True) or str(name).strip().casefold() in _SHORT_IDS
+
+
+# Usual short headers of ids of people in studies.
+_SHORT_IDS = frozenset({"pid", "subjid", "usubjid"})
 
 
 # Quantiles of targets that the owner is shown.
@@ -111,7 +143,7 @@ class CountsOfTimes:
 
     `without_time` counts times that are missing, infinite or no numbers, and `negative_times` those below 0.
     `without_stratum` has the records without a declared value of each column of strata. `quantiles` are the 5 %, 50 %
-    and 95 % quantiles of times from 0, of which `after_last_bin` are later than the last bin. `bins` has for each
+    and 95 % quantiles of times from 0. `after_last_bin` counts the times after the last bin. `bins` has for each
     stratum and bin how many records end with each kind of event, and how many are censored. Times after the last bin,
     where `until` is None, are censored there. With units the records of a person count as one.
     """
@@ -340,6 +372,8 @@ def outcome_of_life_table(
     empty = replace(result, classes=np.array([]))
     facts: dict[str, Any] = {"certificate": RunFile.CERTIFICATE.value, **names}
     facts["life_table"] = estimate.to_dict() | declared.facts() | {"sum": estimate.noisy.tolist()}
+    if tables.notes:
+        facts["notes"] = [note.text for note in tables.notes]
     if result.guarantee.relation is Relation.REPLACE_ONE and tables.n_units:
         total, error = estimate.total
         facts |= {"readable_share": round(total / tables.n_units, 4)}
