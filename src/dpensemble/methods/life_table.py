@@ -127,6 +127,13 @@ def _are_swapped(event: str, time: str) -> bool:
     return all(any(word in name for word in words) for name, words in zip(names, _SWAPPED, strict=True))
 
 
+def _name_of(column: Rows) -> str:
+    try:
+        return str(column.name)
+    except AttributeError:
+        return ""
+
+
 class _LifeTableResult(Result):
     """The result of a life table, which has curves in place of a student."""
 
@@ -394,7 +401,7 @@ class LifeTable(BaseEstimator):
             If the ledger does not cover the release.
         """
         self.check()
-        if _are_swapped(*(str(getattr(one, "name", "")) for one in (events, times))):
+        if _are_swapped(_name_of(events), _name_of(times)):
             raise DataError("times are called like codes, and events like times: give fit(times, events).")
         with guard_private_rows():
             rows = self.checked_rows(times, events, strata)
